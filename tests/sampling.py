@@ -42,8 +42,6 @@ __all__ = [
 SHARES: dict[str, int] = {
     "tests/spark/": 8,
     "tests/spark/test_house_rules.py": 1,
-    "tests/spark/test_cluster.py::test_the_tables_are_worth_the_comparison": 1,
-    "tests/spark/test_cluster_connect.py::test_spark_brings_its_own_java": 1,
     "tests/simulation/test_seeds.py::test_seeds": 8,
     "tests/simulation/test_seeds.py::test_every_policy_in_every_weather": 8,
     "tests/simulation/test_seeds.py::test_policies_with_options_lose_nothing": 4,
@@ -80,11 +78,12 @@ SHARES: dict[str, int] = {
     "tests/unit/routing/test_policy_options.py": 4,
     "tests/unit/routing/test_summary.py": 4,
 }
-#: Files whose fixtures cost more than their tests, as a cluster does: all costly tests of such a file come together.
+#: Files whose fixtures cost more than their tests, as a cluster does: all tests of such a file come together.
 TOGETHER: tuple[str, ...] = (
     "tests/spark/test_cluster.py",
     "tests/spark/test_cluster_connect.py",
     "tests/spark/test_driver_kill.py",
+    "tests/server/test_covering_question.py",
 )
 #: Tests that wait for the time limits of a broker, and for how many seconds: a process that waits is a core that idles.
 WAITING: dict[str, float] = {
@@ -112,7 +111,10 @@ def costly_tests() -> dict[str, float]:
 
 @functools.cache
 def turns() -> dict[str, int]:
-    """Return the turn of each costly test, so that the turns cost the same: the longest first, each where least is."""
+    """Return the turn of each costly test and of each file of `TOGETHER`, so that the turns cost the same.
+
+    The longest is the first to get its turn, and each gets the turn with the least so far.
+    """
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for nodeid in costly_tests():
         file = nodeid.partition("::")[0]
@@ -122,7 +124,7 @@ def turns() -> dict[str, int]:
     for group in sorted(sums, key=lambda group: (-sums[group], group)):
         turn = loads.index(min(loads))
         loads[turn] += sums[group]
-        turn_of |= dict.fromkeys(groups[group], turn)
+        turn_of |= dict.fromkeys([group, *groups[group]], turn)
     return turn_of
 
 
@@ -142,9 +144,10 @@ def drawn(nodeids: Iterable[str], number: int) -> set[str]:
     families: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     sample: set[str] = set()
     for nodeid in nodeids:
-        turn = turns().get(nodeid)
+        file = nodeid.partition("::")[0]
+        turn = turns().get(file if file in TOGETHER else nodeid)
         if turn is None:
-            families[nodeid.partition("::")[0], _longest(nodeid, SHARES)].append(nodeid)
+            families[file, _longest(nodeid, SHARES)].append(nodeid)
         elif turn == number % TURNS:
             sample.add(nodeid)
     for (file, start), members in families.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import urllib.request
 from collections import Counter
@@ -182,10 +183,15 @@ def test_what_is_no_event_is_a_dead_letter_and_metrics_count_it(
             "//4=",
         ]
         assert letters.stat().st_mode & 0o777 == 0o600
-        with urllib.request.urlopen(f"http://127.0.0.1:{bridge.ready['metrics']}/metrics") as answer:
-            text = answer.read().decode()
-        assert 'tamis_bridge_refused_total{bridge="bridge",system="nats"} 3.0' in text
-        assert 'tamis_bridge_published_total{bridge="bridge",system="nats"} 5.0' in text
+
+        def counted(line: str) -> bool:
+            """A letter is on disk a moment before it is counted."""
+            with urllib.request.urlopen(f"http://127.0.0.1:{bridge.ready['metrics']}/metrics") as answer:
+                return line in answer.read().decode()
+
+        for name, count in (("refused", 3), ("published", 5)):
+            line = f'tamis_bridge_{name}_total{{bridge="bridge",system="nats"}} {count}.0'
+            wait_until(functools.partial(counted, line), line)
     finally:
         bridge.close()
 

@@ -17,7 +17,7 @@ from tamis.index.packed.texts import finders
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
 from tamis.index.packed.texts.finders import Finder, Literals, finder_of
-from tamis.index.packed.texts.literals import Anchor, required_groups
+from tamis.index.packed.texts.literals import Anchor, groups_of, required_groups
 from tamis.index.packed.texts.programs import program_of
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.like import fits_like
@@ -192,6 +192,7 @@ def test_a_hostile_text_hits_each_literal_once_per_row() -> None:
         ("s LIKE '_bcd%'", ["abcd", "ébcde"], ["bcd", "aabcd"]),
         ("s LIKE '%bcd_'", ["bcdé", "abcde"], ["bcd", "bcdee"]),
         ("s LIKE 'Straße%Straße'", ["StraßeStraße", "Straße Straße"], ["Straße", "traßeStraße"]),
+        ("s LIKE '%powershell.exe'", ["powershell.exe", "C:/powershell.exe"], ["powershell.exe ", "ershell.exe"]),
         ("s ILIKE 'whole text'", ["Whole Text", "WHOLE TEXT"], ["whole text ", "ole text"]),
         ("s LIKE 'abc%' AND t NOT LIKE '%xyz'", ["abcd"], ["ab"]),
     ],
@@ -245,6 +246,33 @@ def test_what_needs_no_look_at_its_subscription_is_named() -> None:
     subscriptions = [Subscription(i, compile_source(text, SCHEMA).filters) for i, text in enumerate(texts)]
     core = PackedCore(subscriptions.__getitem__)
     assert sorted(core.add_many(np.arange(5, dtype=np.int32), subscriptions, [])) == [0, 2]
+
+
+def test_a_part_that_may_be_missing_is_not_required() -> None:
+    compiled = compile_source("s MATCHES 'left(middle)?right(or|other)*end'", SCHEMA)
+    literals = {key.literal for group in groups_of(compiled.filters[0]) for key in group}
+    assert literals == {b"left", b"right", b"end"}
+
+
+def test_an_alternative_without_a_literal_needs_none() -> None:
+    """An event may match by that alternative alone."""
+    word = Like("s", "%word%")
+    assert required_groups(AnyOf((word, Like("s", "%other%")))) != []
+    for without in (Like("s", "_%"), Like("s", "%word%", negated=True)):
+        assert required_groups(AnyOf((word, without))) == []
+
+
+@pytest.mark.parametrize("names", ["st", "ts"])
+def test_the_literal_that_finds_a_rule_decides_its_own_condition_alone(names: str) -> None:
+    """The rarer literal finds the rule, whichever condition it is of; the other condition is still to be met."""
+    engine = tamis.Engine(schema=SCHEMA)
+    for i in range(200):  # enough for a segment
+        engine.subscribe(f"s LIKE '%ab%' AND t LIKE '%ab%' AND s LIKE '%only{i}%'")
+    first, second = names
+    id = engine.subscribe(f"{first} LIKE '%ab%' AND {second} LIKE '%quakes%'")
+    assert engine.match({first: "xabx", second: "xquakesx"}) == [id]
+    assert engine.match({first: "x", second: "xquakesx"}) == []
+    assert engine.match_table(pa.table({first: ["x", "ab"], second: ["quakes", "quakes"]})).of(0) == []
 
 
 def test_a_rule_of_hundreds_of_alternatives_is_found_by_their_literals() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -111,7 +112,7 @@ def test_hostile_expressions_are_bounded() -> None:
             assert event_value(event, name) is None
             assert event_value({"a": 5e-324}, product) is None
 
-    assert effort(evaluate) < 50
+    assert effort(evaluate, clock=time.thread_time) < 50  # an engine of another test may compile in its thread
 
 
 @pytest.mark.parametrize("text", ["a ^ 1025 > 1", " + ".join(["a * b"] * 40) + " > 1", "a ^ 2 ^ 2 > 1", "a > 2 ^ 2000"])
