@@ -77,11 +77,13 @@ class PackedSearch:
             rows = np.concatenate((rows, store.balls.match(event)))
         if store.n_special:
             entries = store.special.match_point(lowest, highest, special) if len(store.special) else NO_ROWS
-            found = [*self._decided(event, entries, is_point=is_point), *self._ask_loose(event)]
-            found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
-            if len(rows) + len(found) <= _FEW:
-                return np.array(sorted({*rows.tolist(), *found}), np.int32)
-            return np.union1d(rows, found).astype(np.int32)
+            found = self._decided(event, entries, is_point=is_point) + self._ask_loose(event)
+            if texts.views:
+                found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
+            if found:
+                if len(rows) + len(found) <= _FEW:
+                    return np.array(sorted({*rows.tolist(), *found}), np.int32)
+                return np.union1d(rows, found).astype(np.int32)
         if len(rows):
             rows.sort()
         return rows
@@ -227,15 +229,18 @@ class PackedSearch:
         if not len(entries):
             return []
         store, known = self._store, self._store.entries
-        sure = known.exact[entries] & is_point
-        found: list[int] = known.row[entries[sure]].tolist()
-        left = entries[~sure]
+        found: list[int] = []
+        left = entries
+        if is_point and known.has_exact:
+            sure = known.exact[entries]
+            found += known.row[entries[sure]].tolist()
+            left = entries[~sure]
         if is_point and len(left):
             pairs = np.zeros(len(left), np.int64)
             verdicts = store.deciders.decide(left, pairs, OneEvent(event), known, store.axes)
             found += known.row[left[verdicts == YES]].tolist()
             left = left[verdicts == OPEN]
-        return found + self._asked(event, left)
+        return found + self._asked(event, left) if len(left) else found
 
     def _asked(self, event: Event, entries: Rows) -> list[int]:
         """Return the rows of the entries whose raw values match; a row may come twice."""
