@@ -129,7 +129,7 @@ def test_places_of_the_globe(place: tuple[float, float]) -> None:
     assert region(place, geodetic=True) == shapely.Point(place)
 
 
-@pytest.mark.parametrize("x, y", [(180.1, 0), (-181, 0), (0, 90.1), (0, -91)])
+@pytest.mark.parametrize(("x", "y"), [(180.1, 0), (-181, 0), (0, 90.1), (0, -91)])
 @pytest.mark.parametrize("form", ["POINT({0} {1})", "LINESTRING(0 0, {0} {1})"])
 def test_places_beyond_the_globe_are_refused(form: str, x: float, y: float) -> None:
     with pytest.raises(UnfitError, match="a longitude beyond 180 or a latitude beyond 90 degrees"):
