@@ -127,13 +127,13 @@ class Deciders:
 
     def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
-        shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
-        verdicts, n_open = self._regions.decide(shapes, event, entries)
-        for attribute in {axes.attribute(axis) for axis in self._regions.axes}:
-            compound = values.compound(attribute)
-            if compound is not None:
-                verdicts[compound[event]] = OPEN
-                n_open = 1
+        verdicts, n_open = self._regions.decide(lambda axis: values.shapes(axes.attribute(axis)), event, entries)
+        if self._regions.axes:
+            for attribute in {axes.attribute(axis) for axis in self._regions.axes}:
+                compound = values.compound(attribute)
+                if compound is not None:
+                    verdicts[compound[event]] = OPEN
+                    n_open = 1
         if not n_open:
             return verdicts
         if len(self._balls):
