@@ -178,8 +178,10 @@ def vector_of(event: Mapping[str, Value], name: str) -> _Vectors | None:
     if not isinstance(value, shapely.Point):
         return None
     point = np.array([[value.x, value.y]])
-    vectors: _Vectors = (sphere_vectors(point) if derived.space == "sphere" else point)[0]
-    return vectors
+    if derived.space == "sphere":
+        point = sphere_vectors(point)
+    vector: _Vectors = point[0]
+    return vector
 
 
 def vectors_of_column(

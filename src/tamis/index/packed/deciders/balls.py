@@ -66,8 +66,8 @@ class MixedBalls:
     def __init__(self) -> None:
         self._columns: dict[tuple[str, int], _Columns] = {}
 
-    def __len__(self) -> int:
-        return sum(one.n for one in self._columns.values())
+    def __bool__(self) -> bool:
+        return bool(self._columns)
 
     def add(self, entries: Sequence[int], balls: Sequence[Ball]) -> None:
         """Add the balls of ascending entries above all others."""
@@ -98,7 +98,8 @@ class MixedBalls:
         for (attribute, dimension), columns in list(self._columns.items()):
             vectors = vectors_of(attribute)
             if vectors is not None and vectors.shape[1:] == (dimension,):
-                vectors = np.require(vectors, np.float64, ["C", "W"])
+                if not (vectors.flags.carray and vectors.dtype == np.float64):
+                    vectors = np.require(vectors, np.float64, ["C", "W"])
                 decide_pairs(columns.table, columns.entries, entries, vectors, events, verdicts)
 
     def dimensions(self) -> list[tuple[str, int]]:

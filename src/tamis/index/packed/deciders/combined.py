@@ -136,7 +136,7 @@ class Deciders:
                     n_open = 1
         if not n_open:
             return verdicts
-        if len(self._balls):
+        if self._balls:
             if values.table is None:
                 needed, place = event[:1], event
             else:
