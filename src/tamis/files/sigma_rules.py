@@ -1,7 +1,6 @@
 """Files and folders of Sigma rules as subscriptions: YAML in, records with filter and metadata out.
 
-All rules are read first, because the type of a field is known only when all of them were seen; then each becomes a
-record, or a refusal that names its file, its title and the reason.
+Each rule becomes a record, or a refusal that names its file, its title and the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError, shorten
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
-from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
+from tamis.model.language.foreign.sigma import read_sigma_rule, sigma_node
 from tamis.model.language.foreign.sigma_documents import Head, head_of, whole_documents
 from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.foreign.sigma_parts import parts_within
@@ -103,7 +102,6 @@ def read_sigma_rules(
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
-                fields.note(field_uses(rule, fields))
                 rules.append(_Rule(path, head_of(document), rule))
             except ModelError as error:
                 found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))

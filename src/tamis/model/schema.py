@@ -176,11 +176,14 @@ class Schema(Mapping[str, AttributeType]):
         return {name: self._attributes[name].to_wire(value) for name, value in event.items()}
 
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
-        """Return this schema with what ``source`` shows added; a conflict names both sides."""
+        """Return this schema with what ``source`` shows added; a conflict names both sides.
+
+        A string that is asked for the text of any value becomes one that reads any value (``String(coerce=True)``).
+        """
         added = {}
         for name, kind in found.items():
             known = self._attributes.get(name)
-            if known is None:
+            if known is None or (known != kind and type(known) is type(kind) is String and kind.coerce):
                 added[name] = kind
             elif not known.agrees_with(kind):
                 raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")

@@ -157,16 +157,17 @@ def test_one_bad_rule_does_not_keep_the_others_out(tmp_path: Path) -> None:
     ]
 
 
-def test_a_field_has_one_type_over_all_rules(tmp_path: Path) -> None:
+def test_a_field_is_text_however_rules_write_its_values(tmp_path: Path) -> None:
     rules = [
         rule({"s": {"EventID": value, "Port": port}, "condition": "s"})
-        for value, port in ((4688, 22), ("4689", "22*"), (4690, "ssh"))
+        for value, port in ((4688, 22), ("4689", "22*"), (4690.0, "ssh"), (True, 22.5))
     ]
     texts = [one.filter for one in imported(tmp_path, *rules).records]
     assert texts == [
-        "EventID = 4688 AND CASEI(Port) = CASEI('22')",
-        "EventID = 4689 AND CASEI(Port) LIKE CASEI('22%')",
-        "EventID = 4690 AND CASEI(Port) = CASEI('ssh')",
+        "CASEI(EventID) = CASEI('4688') AND CASEI(Port) = CASEI('22')",
+        "CASEI(EventID) = CASEI('4689') AND CASEI(Port) LIKE CASEI('22%')",
+        "CASEI(EventID) = CASEI('4690') AND CASEI(Port) = CASEI('ssh')",
+        "CASEI(EventID) = CASEI('true') AND CASEI(Port) = CASEI('22.5')",
     ]
 
 

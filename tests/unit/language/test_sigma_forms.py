@@ -65,10 +65,6 @@ REFUSED = {
     "filter": ({"title": "c", "filter": {"rules": ["a"]}}, "global filter"),
     "hour": (rule({"s": {"f|hour": 3}, "condition": "s"}), "a part of a timestamp"),
     "start of a field": (rule({"s": {"f|fieldref|startswith": "g"}, "condition": "s"}), "fieldref asks for equal"),
-    "a comparison with a fraction": (
-        rule({"s": {"f|gt": 0.5, "f|contains": "x"}, "condition": "s"}),
-        "gt 0.5 compares numbers, and the field is a string",
-    ),
     "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
     "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
     "typo": (rule({"s": {"f|containz": "a"}, "condition": "s"}), "Unknown modifier 'containz'; did you mean contains?"),

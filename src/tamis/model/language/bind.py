@@ -111,7 +111,10 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
         if isinstance(leaf, Calculated):
             expressions.append(leaf)
             continue
-        if isinstance(leaf, Constant) or leaf.attribute in schema or leaf.attribute in found:
+        if isinstance(leaf, Constant):
+            continue
+        known = found.get(leaf.attribute) or schema.get(leaf.attribute)
+        if known is not None and not (type(leaf) is TextTest and type(known) is String):
             continue
         kind = _shown_type(leaf)
         if kind is not None:
@@ -129,7 +132,9 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
         return Region(geodetic=isinstance(leaf, DistanceTest) and leaf.unit is not None)
     if isinstance(leaf, WithinBall | CosineTest):
         return Vector(len(leaf.center if isinstance(leaf, WithinBall) else leaf.direction))
-    if isinstance(leaf, IsLike | TextTest):
+    if isinstance(leaf, TextTest):
+        return String(coerce=True)
+    if isinstance(leaf, IsLike):
         return String()
     if isinstance(leaf, ArrayTest):
         shown = {type_of_value(value) for value in leaf.values}
