@@ -58,8 +58,9 @@ def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:
     texts = [array for array in texts if array.null_count < n]
     if not texts:
         return Column(String(), pa.nulls(n, pa.large_string()), np.zeros(n, dtype=bool))
-    joined = pc.binary_join_element_wise(*texts, pa.scalar("\n", pa.large_string()), null_handling="skip")
     present = np.logical_or.reduce([np.asarray(array.is_valid()) for array in texts])
+    texts[0] = pc.if_else(pa.array(present), texts[0], "")  # Arrow drops a row in which all are null
+    joined = pc.binary_join_element_wise(*texts, pa.scalar("\n", pa.large_string()), null_handling="skip")
     return Column(String(), joined, present)
 
 
@@ -72,7 +73,7 @@ def _strings(name: str, data: Any) -> pa.Array:
     elif isinstance(data, np.ndarray) and data.dtype.kind not in "OUT":
         return pa.nulls(len(data), pa.large_string())
     column = column_from(name, String(), data)
-    return pa.array(column.values, pa.large_string(), mask=~column.present) if column.bad else column.values
+    return pc.if_else(pa.array(column.present), column.values, None) if column.bad else column.values
 
 
 def presence_column(data: Any) -> Column:

@@ -19,6 +19,7 @@ from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.types import AttributeType, String, type_of_value
 from tamis.model.types.paths import Lookups, leaves_of, value_at
 from tamis.model.types.registry import find_type, type_names
+from tamis.model.types.value_text import is_plain
 from tamis.model.values import UnfitError, Value, has_lone_surrogate, is_null
 
 __all__ = [
@@ -76,6 +77,8 @@ class Schema(Mapping[str, AttributeType]):
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
         #: The names that may reach into nested objects.
         self._paths = [name for name in self._attributes if "." in name]
+        #: The strings that read a value of any type.
+        self._coerced = {name for name, kind in self._attributes.items() if type(kind) is String and kind.coerce}
         self._joins_strings = ALL_STRINGS in self._attributes and isinstance(self._attributes[ALL_STRINGS], String)
 
     def __getitem__(self, name: str) -> AttributeType:
@@ -171,9 +174,23 @@ class Schema(Mapping[str, AttributeType]):
             except (UnfitError, LimitError) as error:
                 raise EventError(name, value, str(error), row) from None
 
-    def to_wire(self, event: Event) -> dict[str, Any]:
-        """Return the values of a canonical event as MessagePack has them."""
-        return {name: self._attributes[name].to_wire(value) for name, value in event.items()}
+    def to_wire(self, event: Event, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a canonical event as MessagePack has them.
+
+        An attribute that is read as text of whatever value it has (``String(coerce=True)``) keeps the value that the
+        raw event has; an object that is kept so holds the values of all paths into it.
+        """
+        wire = {name: self._attributes[name].to_wire(value) for name, value in event.items()}
+        objects: list[str] = []
+        for name in wire.keys() & self._coerced:
+            value = value_at(raw, name)
+            if is_plain(value):
+                wire[name] = value
+                if name in raw and isinstance(value, Mapping | list | tuple):
+                    objects.append(f"{name}.")
+        if objects:
+            wire = {name: value for name, value in wire.items() if name in raw or not name.startswith(tuple(objects))}
+        return wire
 
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
         """Return this schema with what ``source`` shows added; a conflict names both sides.

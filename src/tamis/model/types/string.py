@@ -47,6 +47,10 @@ class String(ScalarType):
         """Return the string; lone surrogates are refused, or replaced with ``coerce``."""
         return text_of(value) if self.coerce else values.string(value)
 
+    def wire_to_json(self, value: Any) -> Any:
+        """Return what is on the wire: with ``coerce`` that is the value as it was published."""
+        return value if self.coerce else super().wire_to_json(value)
+
     @classmethod
     def of_arrow(cls, field: pa.Field, kind: pa.DataType, column: Any) -> Self | None:
         """Return the type for text in any layout."""

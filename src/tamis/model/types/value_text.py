@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.model.types.column import Unreadable
+from tamis.model.values import INT64_MIN, UINT64_MAX, has_lone_surrogate
 
-__all__ = ["text_of"]
+__all__ = ["is_plain", "text_of"]
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: Digits that a number is written out with; larger and smaller ones keep their exponent.
@@ -38,6 +39,23 @@ def text_of(value: object) -> str:
     if isinstance(value, list | tuple) and len(value) == 1:
         return text_of(value[0])
     return _scalar_text(value) or _json_text(value)
+
+
+def is_plain(value: object) -> bool:
+    """Whether JSON and MessagePack hold a value as it is, so that its text is the same after a journey.
+
+    >>> is_plain({"a": [1, "x", None]}), is_plain(2**64), is_plain(float("nan")), is_plain("\\ud800")
+    (True, False, False, False)
+    """
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and is_plain(key) and is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, str):
+        return not has_lone_surrogate(value)
+    if isinstance(value, int):
+        return INT64_MIN <= value <= UINT64_MAX
+    return value is None or (isinstance(value, float) and math.isfinite(value))
 
 
 def _scalar_text(value: object) -> str | None:

@@ -3,8 +3,8 @@
 What a rule means here:
 
 * Text ignores case unless a value is ``cased``; a regular expression minds case unless it has the flag ``i``.
-* A field is text, whatever a logger writes: ``EventID: 4688`` is ``CASEI(EventID) = CASEI('4688')``, which holds for the
-  number and for the string. A file of fields may say that one is a number or a boolean.
+* A field is text, whatever a logger writes: ``EventID: 4688`` is ``CASEI(EventID) = CASEI('4688')``, which holds for
+  the number and for the string. A file of fields may say that one is a number or a boolean.
 * Sigma knows true and false only: a condition on a field that an event lacks is false, and its negation true. The
   language has a third value for that, so a negated condition is written ``field NOT LIKE x OR field IS NULL``.
 * A value without a field (a keyword) is looked for in all strings of the event, the attribute `ALL_STRINGS`.

@@ -65,7 +65,7 @@ def _greater_fractions(digits: str) -> Iterator[str]:
 
 
 def _smaller_fractions(digits: str) -> Iterator[str]:
-    """Yield the fractions that differ first in a smaller digit, or end sooner: the last digit of a fraction is not 0."""
+    """Yield the fractions that differ first in a smaller digit, or end sooner: the last digit is not 0."""
     for i, digit in enumerate(digits):
         if digit != "0":
             yield digits[:i] + _between(0, int(digit) - 1) + "[0-9]*"
