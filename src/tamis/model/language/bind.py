@@ -232,7 +232,8 @@ class _Binder:
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string")
+            hint = "; to compare its text, declare it as String(coerce=True)" if isinstance(kind, ScalarType) else ""
+            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string{hint}")
         negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
         patterns = leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(one) for one in leaf.operands]
         for pattern in patterns:

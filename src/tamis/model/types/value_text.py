@@ -38,7 +38,9 @@ def text_of(value: object) -> str:
         return value if isinstance(value, str) else text_of(value)
     if isinstance(value, list | tuple) and len(value) == 1:
         return text_of(value[0])
-    return _scalar_text(value) or _json_text(value)
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        return _json_text(value)
+    return _scalar_text(value) or _LONE_SURROGATE.sub("\ufffd", str(value))
 
 
 def is_plain(value: object) -> bool:
