@@ -116,7 +116,8 @@ detection:
 
 def test_rules_of_sigma_take_events_as_loggers_write_them(broker: BrokerProcess, tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(SIGMA)
-    assert apply(str(tmp_path), "--url", broker.url, "--set", "sigma")[0] == 0
+    code, report = apply(str(tmp_path), "--url", broker.url, "--set", "sigma")
+    assert code == 0, report
     request = {"items": [{"cidr": "0.0.0.0/0", "protocol": "tcp"}], "ports": [22, 80]}
     events = [
         {"EventID": 4688, "Signed": True},
