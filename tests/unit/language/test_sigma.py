@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import fnmatch
 import ipaddress
+import operator
 import random
 import re
 import uuid
@@ -18,7 +20,9 @@ from tamis.errors import ModelError
 from tamis.files.sigma_rules import read_sigma_rules
 from tamis.model.language.foreign.sigma_fields import read_fields
 from tamis.model.language.foreign.sigma_networks import network_expression
+from tamis.model.language.foreign.sigma_numbers import number_expression
 from tamis.model.text.regex import regex_machine
+from tamis.model.types.value_text import text_of
 
 yaml = pytest.importorskip("yaml")
 
@@ -343,3 +347,23 @@ def test_random_rules_against_an_evaluation_written_apart(seed: int, tmp_path: P
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_many_random_sigma_rules(seed: int, tmp_path: Path) -> None:
     check_random_rules(tmp_path, seed, 300, 300)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_numbers_in_decimal_text_compare_as_numbers(seed: int) -> None:
+    rng = random.Random(seed)
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+    def size() -> str:
+        whole = str(rng.choice([0, 1, 9, 10, 19, 80, 99, 100, rng.randint(0, 2000)]))
+        return whole + (f".{''.join(rng.choices('0159', k=rng.randint(1, 3)))}" if rng.random() < 0.6 else "")
+
+    for _ in range(2_000):
+        op, bound = rng.choice(list(compare)), text_of(decimal.Decimal(rng.choice(["", "-"]) + size()))
+        expression = re.compile(number_expression(op, bound))
+        for _ in range(4):
+            number = rng.choice(["", "-"]) + rng.choice(["", "0", "00"]) + size()
+            number = bound if rng.random() < 0.2 else number
+            expected = compare[op](decimal.Decimal(number), decimal.Decimal(bound))
+            assert bool(expression.search(number)) == expected, (op, bound, number)
+        assert expression.search("x") is None

@@ -44,9 +44,9 @@ def text_of(value: object) -> str:
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON and MessagePack hold a value as it is, so that its text is the same after a journey.
+    r"""Whether JSON and MessagePack hold a value as it is, so that its text is the same after a journey.
 
-    >>> is_plain({"a": [1, "x", None]}), is_plain(2**64), is_plain(float("nan")), is_plain("\\ud800")
+    >>> is_plain({"a": [1, "x", None]}), is_plain(2**64), is_plain(float("nan")), is_plain("\ud800")
     (True, False, False, False)
     """
     if isinstance(value, Mapping):

@@ -30,6 +30,7 @@ from tamis.model.language.nodes import (
     And,
     Arithmetic,
     Calculated,
+    Call,
     Compare,
     Constant,
     IsIn,
@@ -177,37 +178,47 @@ class _Reader:
         return _all_of([_negation(attribute, test) for attribute, test in tests])
 
     def _reference(self, name: str, value: SigmaFieldReference, negated: bool) -> Node | _Lacks:
-        """Return that two fields have the same value; case counts."""
-        if value.starts_with or value.ends_with:
-            raise SubscriptionError("fieldref asks for equal fields, not for the start or end of one", name)
-        fields = self._fields
+        """Return that two fields have the same value, or that one is a part of the other; case counts."""
+        fields, test = self._fields, _TEXT_TESTS[value.starts_with, value.ends_with]
         kind, other_kind = fields.kind(name), fields.kind(value.field)
-        if kind != other_kind or kind == "boolean":
+        if kind != other_kind or kind == "boolean" or (test and kind == "number"):
             raise SubscriptionError(
                 f"fieldref compares two strings or two numbers, not {kind} and {other_kind}", name, value.field
             )
         join = _all_of if negated else _any_of
         return join(
             [
-                _equal_attributes(attribute, other, kind, negated)
+                _compared_attributes(attribute, other, kind, test, negated)
                 for attribute in fields.attributes(name)
                 for other in fields.attributes(value.field)
             ]
         )
 
 
-def _equal_attributes(a: str, b: str, kind: str, negated: bool) -> Node:
+#: How fields are compared with modifiers startswith, endswith and both, which is contains.
+_TEXT_TESTS: Final = {
+    (False, False): None,
+    (True, False): "STARTSWITH",
+    (False, True): "ENDSWITH",
+    (True, True): "CONTAINS",
+}
+
+
+def _compared_attributes(a: str, b: str, kind: str, test: str | None, negated: bool) -> Node:
     """Return that two attributes have the same value or, ``negated``, that they have not, or one is missing.
+
+    ``test`` is the function that holds for two texts instead of equality.
 
     An attribute is learned from what is asked of it, and equality does not tell its type: `_is_text`, or a difference,
     does.
     """
     op, names = "<>" if negated else "=", (Property(a), Property(b))
     if kind == "number":
-        test: Node = Calculated(op, (Arithmetic("-", *names), 0))
+        compared: Node = Calculated(op, (Arithmetic("-", *names), 0))
     else:
-        test = And((Calculated(op, names), _is_text(a), _is_text(b)))
-    return Or((test, IsNull(a), IsNull(b))) if negated else test
+        sides = names if test is None else (Call(test, names), True)
+        compared = And((Calculated(op, sides), _is_text(a), _is_text(b)))
+    return Or((compared, IsNull(a), IsNull(b))) if negated else compared
 
 
 def _negation(attribute: str, test: Node) -> Node | _Lacks:

@@ -42,12 +42,17 @@ class Fields:
         return self.names.get(name, (name,))
 
     def values_of(self, placeholder: str) -> tuple[str, ...]:
-        """Return what a placeholder stands for, or raise `ModelError` that says where to write it."""
-        if placeholder not in self.placeholders:
+        """Return what a placeholder stands for, or raise `ModelError` that says where to write it.
+
+        The values under ``"*"`` are those of every placeholder that is not listed.
+        """
+        values = self.placeholders.get(placeholder) or self.placeholders.get("*")
+        if values is None:
             raise ModelError(
-                f"the placeholder %{placeholder}% has no values; list them under [placeholders] in the file of fields"
+                f"the placeholder %{placeholder}% has no values; list them under [placeholders] in the file of fields, "
+                'or under "*" for all placeholders'
             )
-        return self.placeholders[placeholder]
+        return values
 
     def kind(self, name: str) -> str:
         """Return the type of a field: string, unless the file says number or boolean."""
