@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,8 +62,12 @@ class Schema(Mapping[str, AttributeType]):
     {'symbol': 'IBM', 'price': 99.5}
     """
 
-    def __init__(self, attributes: Mapping[str, AttributeType] | None = None) -> None:
+    def __init__(
+        self, attributes: Mapping[str, AttributeType] | None = None, *, unasked: frozenset[str] = frozenset()
+    ) -> None:
         self._attributes = dict(attributes or {})
+        #: Attributes that events have shown and no filter has named: a value of another type is only present.
+        self.unasked = unasked
         if len(self._attributes) > MAX_DECLARED:
             raise LimitError("attributes of a schema", len(self._attributes), MAX_DECLARED)
         for name, kind in self._attributes.items():
@@ -143,7 +147,9 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = read(value)
             except (UnfitError, LimitError) as error:
-                raise EventError(name, value, str(error), row) from None
+                if name not in self.unasked:
+                    raise EventError(name, value, str(error), row) from None
+                event[name] = True
         if self._paths:
             self._read_paths(raw, readers, event, row)
         return event
@@ -172,17 +178,23 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = readers[name](value)
             except (UnfitError, LimitError) as error:
-                raise EventError(name, value, str(error), row) from None
+                if name not in self.unasked:
+                    raise EventError(name, value, str(error), row) from None
+                event[name] = True
 
     def to_wire(self, event: Event, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a canonical event as MessagePack has them.
 
         An attribute that is read as text of whatever value it has (``String(coerce=True)``) keeps the value that the
-        raw event has; an object that is kept so holds the values of all paths into it.
+        raw event has, and so does one that no filter has named and whose value is of another type than before. An object
+        that is kept so holds the values of all paths into it.
         """
-        wire = {name: self._attributes[name].to_wire(value) for name, value in event.items()}
+        wire = {
+            name: value if value is True else self._attributes[name].to_wire(value) for name, value in event.items()
+        }
+        kept = {name for name in self.unasked & wire.keys() if wire[name] is True} | (wire.keys() & self._coerced)
         objects: list[str] = []
-        for name in wire.keys() & self._coerced:
+        for name in kept:
             value = value_at(raw, name)
             if is_plain(value):
                 wire[name] = value
@@ -195,16 +207,32 @@ class Schema(Mapping[str, AttributeType]):
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
         """Return this schema with what ``source`` shows added; a conflict names both sides.
 
-        A string that is asked for the text of any value becomes one that reads any value (``String(coerce=True)``).
+        What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or only
+        events have shown its type.
         """
         added = {}
         for name, kind in found.items():
             known = self._attributes.get(name)
-            if known is None or (known != kind and type(known) is type(kind) is String and kind.coerce):
+            if known is None or (known != kind and self._gives_way(name, known, kind)):
                 added[name] = kind
             elif not known.agrees_with(kind):
                 raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")
-        return Schema(self._attributes | added) if added else self
+        if not added and self.unasked.isdisjoint(found):
+            return self
+        return Schema(self._attributes | added, unasked=self.unasked - found.keys())
+
+    def _gives_way(self, name: str, known: AttributeType, kind: AttributeType) -> bool:
+        """Whether an attribute that is asked for the text of any value becomes a string that reads any value."""
+        return isinstance(kind, String) and kind.coerce and (isinstance(known, String) or name in self.unasked)
+
+    def shown(self, found: Mapping[str, AttributeType]) -> Schema:
+        """Return this schema with the types that events show of attributes that it does not know."""
+        return Schema(self._attributes | found, unasked=self.unasked | found.keys()) if found else self
+
+    def asked(self, names: Iterable[str]) -> Schema:
+        """Return this schema after a filter has named attributes: their types are kept, and values must fit them."""
+        left = self.unasked.difference(names) if self.unasked else self.unasked
+        return self if len(left) == len(self.unasked) else Schema(self._attributes, unasked=left)
 
     def to_json(self) -> str:
         """Return the schema as JSON text that `from_json` reads."""
@@ -263,7 +291,7 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
         kind = type_of_value(value)
         if kind is not None:
             found[name] = kind
-    return schema.extended(found, "the event")
+    return schema.shown(found)
 
 
 def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:

@@ -149,3 +149,35 @@ def test_all_strings_of_a_table_stay_in_their_rows() -> None:
     table = EventTable.of(columns, engine.schema)
     assert engine.match_table(table).event.tolist() == [2, 3]
     assert [event.get("*") for event in table] == ["a", None, "b\nc", "b", None]
+
+
+def test_what_no_filter_asks_for_may_have_any_type() -> None:
+    engine = tamis.Engine()
+    engine.subscribe("a ILIKE 'x%'", id="s")
+    for value in (5, "five", [1, 2], {"b": 5}, {"b": "five"}, True):
+        assert engine.match({"a": "x", "other": value, "nested": {"value": value}}) == ["s"]
+    assert engine.match_table({"a": ["x", "y"], "mixed": [5, "five"], "other": ["six", 7]}).event.tolist() == [0]
+    engine.subscribe("other > 3 AND nested.value IS NOT NULL", id="t")  # now both have the types that they had first
+    assert engine.match({"other": 4, "nested": {"value": 1}}) == ["t"]
+    with pytest.raises(tamis.EventError, match="'other': expected a number, not a string"):
+        engine.match({"a": "x", "other": "five"})
+
+
+def test_a_type_that_only_events_have_shown_gives_way_to_text() -> None:
+    engine = tamis.Engine()
+    engine.match({"id": 4688, "size": 5, "flag": True})
+    engine.subscribe("CASEI(id) = '4688' AND CASEI(flag) = 'true'", id="s")
+    assert engine.match({"id": "4688", "flag": "True"}) == engine.match({"id": 4688, "flag": True}) == ["s"]
+    with pytest.raises(tamis.SubscriptionError, match="'size': it is a number, and 'large' does not fit"):
+        engine.subscribe("size = 'large'", id="t")
+    engine.subscribe("size > 3", id="u")
+    with pytest.raises(tamis.SubscriptionError, match="to compare its text"):
+        engine.subscribe("size ILIKE '5%'", id="v")
+
+
+def test_what_no_filter_asks_for_arrives_as_it_was_published() -> None:
+    content = Content()
+    content.compile("a ILIKE 'x%'")
+    for value in (5, "five", [1, "b"], {"c": None}):
+        event = {"a": 1, "other": value}
+        assert payload_as_json(content.write_event(event), content.schema) == event

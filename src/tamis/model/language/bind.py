@@ -114,15 +114,25 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
         if isinstance(leaf, Constant):
             continue
         known = found.get(leaf.attribute) or schema.get(leaf.attribute)
-        if known is not None and not (type(leaf) is TextTest and type(known) is String):
+        if known is not None and not (
+            type(leaf) is TextTest and (type(known) is String or leaf.attribute in schema.unasked)
+        ):
             continue
         kind = _shown_type(leaf)
         if kind is not None:
             found[leaf.attribute] = kind
     schema = schema.extended(found, "the subscription")
+    if schema.unasked:
+        schema = schema.asked(name for leaf in leaves(node) for name in _names(leaf))
     for expression in expressions:  # last: what literals show of an attribute tells the type of others
         schema = schema.extended(learned_types(expression, schema), "the subscription")
     return schema
+
+
+def _names(leaf: Leaf) -> tuple[str, ...]:
+    if isinstance(leaf, Calculated):
+        return leaf.attributes
+    return () if isinstance(leaf, Constant) else (leaf.attribute,)
 
 
 def _shown_type(leaf: Leaf) -> AttributeType | None:

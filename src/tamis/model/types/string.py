@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from tamis.model.types.base import Form, ScalarType
 from tamis.model.types.column import Column, Mask, column_of_each, is_text, python_values
 from tamis.model.types.value_text import text_of
 from tamis.model.value_set import Cut, ValueSet
-from tamis.model.values import Value
+from tamis.model.values import Value, is_null
 
 __all__ = ["KEY_BYTES", "String"]
 
@@ -88,6 +88,16 @@ class String(ScalarType):
         if data.dtype.kind == "f":
             missing = missing | np.isnan(np.ma.getdata(data))
         return self.from_arrow(name, pa.array(np.ma.getdata(data), mask=missing), ~missing)
+
+    def from_values(self, data: Sequence[Any]) -> Column | None:
+        """Return the texts of all values, with ``coerce``: none is bad."""
+        if not self.coerce:
+            return None
+        texts = [
+            value if type(value) is str and value.isascii() else None if is_null(value) else text_of(value)
+            for value in data
+        ]
+        return Column(self, pa.array(texts, pa.large_string()), np.array([text is not None for text in texts], bool))
 
     def before(self, value: Value) -> Cut | None:
         """Return the cut just before a string; nothing lies before the empty one."""

@@ -18,6 +18,8 @@ from tamis.model.values import INT64_MIN, UINT64_MAX, has_lone_surrogate
 __all__ = ["is_plain", "text_of"]
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+#: Python refuses to write whole numbers of thousands of digits.
+_LARGE: Final = 10**300
 #: Digits that a number is written out with; larger and smaller ones keep their exponent.
 _MOST_DIGITS: Final = 400
 
@@ -64,7 +66,7 @@ def _scalar_text(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return _digits(Decimal(value))
+        return str(value) if -_LARGE < value < _LARGE else _digits(Decimal(value))
     if isinstance(value, float):
         return _digits(Decimal(repr(value)))
     if isinstance(value, Decimal):
