@@ -33,6 +33,7 @@ from tamis.errors import TableError
 from tamis.model.types import AttributeType, Boolean, String
 from tamis.model.types.base import Form
 from tamis.model.types.column import Column, Mask, Unreadable, column_of_each, is_text, python_values
+from tamis.model.types.string import coerced_column
 from tamis.model.values import has_lone_surrogate, is_null
 
 __all__ = ["Column", "Unreadable", "column_from", "joined_column", "presence_column", "python_values"]
@@ -50,7 +51,7 @@ def column_from(name: str, kind: AttributeType, data: Any) -> Column:
     if isinstance(data, np.ndarray):
         return _from_numpy(name, kind, data)
     values = list(data)
-    return kind.from_values(values) or column_of_each(name, kind, values)
+    return coerced_column(values) if kind == String(coerce=True) else column_of_each(name, kind, values)
 
 
 def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:

@@ -29,9 +29,11 @@ __all__ = [
     "MAX_DECLARED",
     "Event",
     "Schema",
+    "asked_by_filter",
     "joined_strings",
     "learn_from_event",
     "presence_of",
+    "shown_by_events",
 ]
 
 #: The attribute that holds all strings of an event: its string values in the order of their names, a line each. An
@@ -186,8 +188,8 @@ class Schema(Mapping[str, AttributeType]):
         """Return the values of a canonical event as MessagePack has them.
 
         An attribute that is read as text of whatever value it has (``String(coerce=True)``) keeps the value that the
-        raw event has, and so does one that no filter has named and whose value is of another type than before. An object
-        that is kept so holds the values of all paths into it.
+        raw event has, and so does one that no filter has named and whose value is of another type than before. An
+        object that is kept so holds the values of all paths into it.
         """
         wire = {
             name: value if value is True else self._attributes[name].to_wire(value) for name, value in event.items()
@@ -207,32 +209,19 @@ class Schema(Mapping[str, AttributeType]):
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
         """Return this schema with what ``source`` shows added; a conflict names both sides.
 
-        What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or only
-        events have shown its type.
+        What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or
+        only events have shown its type.
         """
         added = {}
         for name, kind in found.items():
             known = self._attributes.get(name)
-            if known is None or (known != kind and self._gives_way(name, known, kind)):
+            if known is None or (known != kind and _gives_way(known, kind, name in self.unasked)):
                 added[name] = kind
             elif not known.agrees_with(kind):
                 raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")
         if not added and self.unasked.isdisjoint(found):
             return self
         return Schema(self._attributes | added, unasked=self.unasked - found.keys())
-
-    def _gives_way(self, name: str, known: AttributeType, kind: AttributeType) -> bool:
-        """Whether an attribute that is asked for the text of any value becomes a string that reads any value."""
-        return isinstance(kind, String) and kind.coerce and (isinstance(known, String) or name in self.unasked)
-
-    def shown(self, found: Mapping[str, AttributeType]) -> Schema:
-        """Return this schema with the types that events show of attributes that it does not know."""
-        return Schema(self._attributes | found, unasked=self.unasked | found.keys()) if found else self
-
-    def asked(self, names: Iterable[str]) -> Schema:
-        """Return this schema after a filter has named attributes: their types are kept, and values must fit them."""
-        left = self.unasked.difference(names) if self.unasked else self.unasked
-        return self if len(left) == len(self.unasked) else Schema(self._attributes, unasked=left)
 
     def to_json(self) -> str:
         """Return the schema as JSON text that `from_json` reads."""
@@ -259,6 +248,22 @@ class Schema(Mapping[str, AttributeType]):
         from tamis.model.arrow_types import schema_from_arrow
 
         return cls(schema_from_arrow(source))
+
+
+def asked_by_filter(schema: Schema, names: Iterable[str]) -> Schema:
+    """Return a schema after a filter has named attributes: their types are kept, and values must fit them."""
+    left = schema.unasked.difference(names) if schema.unasked else schema.unasked
+    return schema if len(left) == len(schema.unasked) else Schema(schema, unasked=left)
+
+
+def shown_by_events(schema: Schema, found: Mapping[str, AttributeType]) -> Schema:
+    """Return a schema with the types that events show of attributes that it does not know."""
+    return Schema({**schema, **found}, unasked=schema.unasked | found.keys()) if found else schema
+
+
+def _gives_way(known: AttributeType, kind: AttributeType, is_unasked: bool) -> bool:
+    """Whether an attribute that is asked for the text of any value becomes a string that reads any value."""
+    return isinstance(kind, String) and kind.coerce and (isinstance(known, String) or is_unasked)
 
 
 #: Types of values that have nothing inside.
@@ -291,7 +296,7 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
         kind = type_of_value(value)
         if kind is not None:
             found[name] = kind
-    return schema.shown(found)
+    return shown_by_events(schema, found)
 
 
 def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:

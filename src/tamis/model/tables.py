@@ -17,7 +17,7 @@ import pyarrow as pa
 from tamis.errors import EventError, TableError
 from tamis.model.arrow_types import repeated, schema_from_arrow
 from tamis.model.columns import Column, column_from, joined_column, presence_column, python_values
-from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema
+from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema, shown_by_events
 from tamis.model.subscription import DEFAULT_NAMESPACE, Ball, Filter, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType, String, Timestamp, type_of_value
 from tamis.model.types.paths import column_at
@@ -133,7 +133,7 @@ def learn_from_table(schema: Schema, source: Any) -> Schema:
         kind = suggested.get(name) if suggested else _shown_type(values)
         if kind is not None:
             found[name] = kind
-    return schema.shown(found)
+    return shown_by_events(schema, found)
 
 
 def _shown_type(values: Any) -> AttributeType | None:

@@ -55,7 +55,7 @@ from tamis.model.language.nodes import (
     leaves,
 )
 from tamis.model.pattern import like_pattern
-from tamis.model.schema import COMPUTED, Schema
+from tamis.model.schema import COMPUTED, Schema, asked_by_filter
 from tamis.model.shapes import Operand, fitted, is_polygonal, is_simple
 from tamis.model.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.subscription import (
@@ -123,7 +123,7 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
             found[leaf.attribute] = kind
     schema = schema.extended(found, "the subscription")
     if schema.unasked:
-        schema = schema.asked(name for leaf in leaves(node) for name in _names(leaf))
+        schema = asked_by_filter(schema, (name for leaf in leaves(node) for name in _names(leaf)))
     for expression in expressions:  # last: what literals show of an attribute tells the type of others
         schema = schema.extended(learned_types(expression, schema), "the subscription")
     return schema

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -109,10 +109,6 @@ class AttributeType(ABC):
 
     def from_numpy(self, name: str, data: npt.NDArray[Any]) -> Column | None:
         """Return the column of a NumPy array at once; None: take it value by value."""
-        return None
-
-    def from_values(self, data: Sequence[Any]) -> Column | None:
-        """Return the column of a list at once; None: take it value by value."""
         return None
 
     def pack(self, values: npt.NDArray[Any]) -> Any:

@@ -19,7 +19,7 @@ from tamis.model.types.value_text import text_of
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import Value, is_null
 
-__all__ = ["KEY_BYTES", "String"]
+__all__ = ["KEY_BYTES", "String", "coerced_column"]
 
 #: Bytes of a string by which axes and curves know it.
 KEY_BYTES = 6
@@ -89,16 +89,6 @@ class String(ScalarType):
             missing = missing | np.isnan(np.ma.getdata(data))
         return self.from_arrow(name, pa.array(np.ma.getdata(data), mask=missing), ~missing)
 
-    def from_values(self, data: Sequence[Any]) -> Column | None:
-        """Return the texts of all values, with ``coerce``: none is bad."""
-        if not self.coerce:
-            return None
-        texts = [
-            value if type(value) is str and value.isascii() else None if is_null(value) else text_of(value)
-            for value in data
-        ]
-        return Column(self, pa.array(texts, pa.large_string()), np.array([text is not None for text in texts], bool))
-
     def before(self, value: Value) -> Cut | None:
         """Return the cut just before a string; nothing lies before the empty one."""
         return (value, 0) if value else None
@@ -129,3 +119,13 @@ class String(ScalarType):
                 continue
             yield from ("x", "a", "A", "0") if stop is None or stop[0] > "x" else ("a", "A", "0")
             yield ""
+
+
+def coerced_column(data: Sequence[Any]) -> Column:
+    """Return the texts of all values of a list: none is bad."""
+    texts = [
+        value if type(value) is str and value.isascii() else None if is_null(value) else text_of(value)
+        for value in data
+    ]
+    present = np.array([text is not None for text in texts], np.bool_)
+    return Column(String(coerce=True), pa.array(texts, pa.large_string()), present)
