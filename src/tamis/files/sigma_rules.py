@@ -117,7 +117,7 @@ def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, found
     for rule in rules:
         try:
             if rule.id in places:
-                raise ModelError(f"the id {rule.id} is that of a rule in {places[rule.id]}")
+                raise ModelError(f"the id {rule.id} is that of a rule in {places[rule.id]}; give one of them another id")
             node, namespace = _placed(rule, fields, logsource)
             records = _records(node, rule, namespace)
         except TamisError as error:
@@ -159,11 +159,12 @@ def _documents(path: Path) -> list[Any]:
     except PermissionError:
         raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:
-        raise ModelError("not text in UTF-8") from None
+        raise ModelError("not text in UTF-8; a rule is a YAML file") from None
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"not YAML: {' '.join(str(error).split())}") from None
+        problem = " ".join(str(error).replace('in "<unicode string>",', "at").split())
+        raise ModelError(f"not YAML: {problem}") from None
     except RecursionError:
         raise ModelError("the YAML nests too deeply") from None
 

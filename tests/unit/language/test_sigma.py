@@ -140,7 +140,7 @@ REFUSED = {
     "aliases": ("a: &x [1]\nb: *x", "YAML aliases"),
     "look-ahead": (rule({"s": {"f|re": "a(?=b)"}, "condition": "s"}), "without look-ahead (?=...)"),
     "unknown modifier": (rule({"s": {"f|nonsense": "a"}, "condition": "s"}), "not a valid Sigma rule"),
-    "unknown selection": (rule({"s": {"f": "a"}, "condition": "t"}), "condition"),
+    "unknown selection": (rule({"s": {"f": "a"}, "condition": "t"}), "'t' not defined in detections (selections: s)"),
 }
 
 
@@ -157,7 +157,7 @@ def test_one_bad_rule_does_not_keep_the_others_out(tmp_path: Path) -> None:
     found = imported(tmp_path, bad, good, good)
     assert [one.id for one in found.records] == [good["id"]]
     assert [one.reason for one in found.refused if "timestamp" not in one.reason] == [
-        f"the id {good['id']} is that of a rule in {tmp_path / 'rules.yml'}"
+        f"the id {good['id']} is that of a rule in {tmp_path / 'rules.yml'}; give one of them another id"
     ]
 
 

@@ -94,7 +94,8 @@ def _condition(rule: SigmaRule) -> Any:
     try:
         parsed = [condition.parsed for condition in rule.detection.parsed_condition]
     except SigmaError as error:
-        raise ModelError(f"the condition cannot be read: {error}") from None
+        selections = ", ".join(map(str, rule.detection.detections))
+        raise ModelError(f"the condition cannot be read: {error} (selections: {selections})") from None
     except RecursionError:
         raise ModelError("the condition nests too deeply") from None
     return parsed[0] if len(parsed) == 1 else ConditionOR(parsed)
