@@ -117,7 +117,9 @@ def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, found
     for rule in rules:
         try:
             if rule.id in places:
-                raise ModelError(f"the id {rule.id} is that of a rule in {places[rule.id]}; give one of them another id")
+                raise ModelError(
+                    f"the id {rule.id} is that of a rule in {places[rule.id]}; give one of them another id"
+                )
             node, namespace = _placed(rule, fields, logsource)
             records = _records(node, rule, namespace)
         except TamisError as error:

@@ -226,7 +226,8 @@ class Schema(Mapping[str, AttributeType]):
     def to_json(self) -> str:
         """Return the schema as JSON text that `from_json` reads."""
         described = {name: _describe(kind) for name, kind in self._attributes.items()}
-        return msgspec.json.encode({"attributes": described}).decode()
+        unasked = {"unasked": sorted(self.unasked)} if self.unasked else {}
+        return msgspec.json.encode({"attributes": described, **unasked}).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schema:
@@ -240,7 +241,11 @@ class Schema(Mapping[str, AttributeType]):
         attributes = read.get("attributes") if isinstance(read, dict) else None
         if not isinstance(attributes, dict):
             raise SchemaError("", 'a schema is {"attributes": {name: {"type": ...}}}')
-        return cls({name: _from_description(name, one) for name, one in attributes.items()})
+        unasked = read.get("unasked", [])
+        if not isinstance(unasked, list) or not all(isinstance(name, str) and name in attributes for name in unasked):
+            raise SchemaError("", "unasked: expected a list of attributes of the schema")
+        kinds = {name: _from_description(name, one) for name, one in attributes.items()}
+        return cls(kinds, unasked=frozenset(unasked))
 
     @classmethod
     def from_arrow(cls, source: Any) -> Schema:
