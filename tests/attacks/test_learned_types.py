@@ -106,7 +106,7 @@ def handled(edge: EdgeCore, message: Any) -> tuple[Any, list[Persist]]:
 def test_only_namespaces_that_changed_are_persisted() -> None:
     edge, by = learning_edge(), Rights("alice")
     _, changes = handled(edge, Posts((Post(({"n": 1},), "east", by, "p", 1),)))
-    assert changes == [records.TYPES.put("east", value=b'{"attributes":{"n":{"type":"number"}}}')]
+    assert changes == [records.TYPES.put("east", value=b'{"attributes":{"n":{"type":"number"}},"unasked":["n"]}')]
     _, changes = handled(edge, Posts((Post(({"n": 2},), "east", by, "p", 2),)))
     assert changes == []
 
