@@ -184,3 +184,17 @@ def test_what_no_filter_asks_for_arrives_as_it_was_published() -> None:
         reopened = tamis.Schema.from_json(content.schema.to_json())  # as after a restart
         assert payload_as_json(payload, reopened) == event
         assert reopened.event_from_wire(event)["a"] == "1"
+
+
+def test_whether_a_value_is_there_is_asked_of_any_type() -> None:
+    values: list[Any] = [5, "a", True, [1.0, 2.0], ["q"], {"k": 1}, "POINT(1 2)"]
+    for first in values:
+        engine = tamis.Engine()
+        for i in range(150):
+            engine.subscribe(f"x IS NOT NULL AND y{i % 7} IS NULL", id=i)
+        engine.subscribe("x IS NULL", id="none")
+        engine.match({"x": first})
+        for value in values:
+            assert len(engine.match({"x": value})) == 150
+            table = engine.match_table({"x": [value, None]})
+            assert [(table.event == row).sum() for row in (0, 1)] == [150, 1]
