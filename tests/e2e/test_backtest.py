@@ -142,7 +142,7 @@ EVENTS: list[tuple[dict[str, object], set[str]]] = [
     ({"request": {"items": [{"cidr": "0.0.0.0/0"}], "port": 22}, "error": {"code": 5}}, set()),
     ({"request": {"items": [], "port": 22}, "error": None}, set()),
     ({"request": "22", "error": "none"}, set()),
-    ({"Hashes": "MD5=00000001,MD5=00000499,MD5=00000450"}, {"hashes"}),
+    ({"Hashes": "MD5=00000001,MD5=00000899,MD5=00000450"}, {"hashes"}),
     ({"Hashes": ["MD5=00000001", 5]}, {"hashes"}),
     ({}, set()),
 ]
@@ -150,7 +150,7 @@ EVENTS: list[tuple[dict[str, object], set[str]]] = [
 
 @pytest.mark.parametrize("with_schema", [False, True])
 def test_rules_of_sigma_take_events_as_loggers_write_them(tmp_path: Path, with_schema: bool) -> None:
-    hashes = ", ".join(f"MD5={number:08}" for number in range(500))
+    hashes = ", ".join(f"MD5={number:08}" for number in range(900))
     (tmp_path / "rules.yml").write_text(MIXED.replace("HASHES", hashes))
     (tmp_path / "events.jsonl").write_text("\n".join(json.dumps(event) for event, _ in EVENTS))
     code, _ = run(tmp_path, "import", "sigma", "rules.yml", "--out", "rules.jsonl", "--schema", "schema.json")
