@@ -71,7 +71,7 @@ def _rule(rules: DataFrame, name: str) -> Column:
 
 def _of_whole_rules(deliveries: DataFrame, rule_of: DataFrame) -> DataFrame:
     """Return deliveries with parts replaced by their rules, once per event."""
-    named = deliveries.join(F.broadcast(rule_of), "subscription_id")
+    named = deliveries.join(rule_of, "subscription_id")
     is_part = F.col("rule") != F.col("subscription_id")
     columns = [
         F.col("rule").alias("subscription_id"),
