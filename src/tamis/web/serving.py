@@ -23,12 +23,12 @@ from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.cut_off import send_clients_away
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.broker.neighbours import keep_linked
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import follow_tokens, note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.broker.tokens import Tokens, tokens_of
+from tamis.runtime.links.keeping import keep_linked
 from tamis.runtime.long_lived import keep_frozen
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import StandbyStoppedError, Store

@@ -15,11 +15,14 @@ What a broker does with a message:
 * `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
   would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
   neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
+* `AddLink` and `RemoveLink` of an operator change the neighbours. A new one is met like any other that knows nothing of
+  us. What a removed one asked for is withdrawn in slices, one per step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -38,7 +41,7 @@ from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
-from tamis.routing.core.link_gaps import SkipLink
+from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
@@ -52,6 +55,9 @@ _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
+
+#: Entries of a removed neighbour that are withdrawn in one step.
+WITHDRAWN_AT_ONCE = 256
 
 #: Seconds after which a client is told why its subscription is not active.
 PATIENCE_SECONDS = 30.0
@@ -96,10 +102,14 @@ class BrokerCore:
             m.Publish: lambda message, sender, now: self.events.publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
-            m.Confirm: self._confirm,
+            m.Confirm: lambda message, sender, now: (
+                self._confirmations.confirm(sender, message.number) or self._settle()
+            ),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
+            AddLink: self._add_link,
+            RemoveLink: self._remove_link,
             SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
             LinkUp: self._link_up,
             LinkFull: self._link_full,
@@ -177,10 +187,12 @@ class BrokerCore:
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
-        busy = [one for link in self._neighbours for one in self.table.summaries(link) if one.is_busy]
+        withdrawn = _withdraw(self.table)
+        busy = [one for link in self._neighbours for one in self.table.summaries[link].values() if one.is_busy]
         for summary in busy:
             summary.advance()
-        return [*effects, *self.flow.close_gaps(), *(self._announce() if busy else ()), *self._report_late(now)]
+        changed = self._announce() if busy or withdrawn else ()
+        return [*effects, *withdrawn, *self.flow.close_gaps(), *changed, *self._report_late(now)]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
@@ -198,14 +210,36 @@ class BrokerCore:
 
     # Neighbours
 
+    def _add_link(self, message: AddLink, sender: Link, now: float) -> list[Effect]:
+        link = message.link
+        self.table.add_neighbour(link, message.policy)
+        self._neighbours[link] = message.policy
+        self._confirmations.add(link)
+        effects: list[Effect] = [message.record, *self.flow.add(link, drops=message.drops)]
+        effects += [Send(link, one) for one in message.resent]
+        for gap in message.gaps:
+            self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
+        return [*effects, *self.flow.gaps.take_changes()]
+
+    def _remove_link(self, message: RemoveLink, sender: Link, now: float) -> list[Effect]:
+        link = message.link
+        del self._neighbours[link]
+        self._waiting_for_table.discard(link)
+        self._has_table.discard(link)
+        self._confirmations.remove(link)
+        effects: list[Effect] = [message.record, records.SPOKEN.drop(link), records.NUMBER.drop(link)]
+        effects += [*self.table.remove_neighbour(link), *self.flow.remove(link)]
+        del self.counters[link]
+        return [*effects, *_withdraw(self.table), *self._announce(), *self._settle()]
+
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
         held, gone = self.table.interests(sender), set(message.retract)
         plans = _read_plans(self.table, message, sender)
         _put_entries(self.table, message.announce, sender, self._content)
-        effects = self._update_ranges(plans, message, sender)
+        effects = _put_ranges(self.table, plans, sender, is_all=message.replace)
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
-            self.table.note_spoken(sender)
+            self.table.unspoken.discard(sender)
         for entry in message.announce:
             effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
@@ -215,19 +249,6 @@ class BrokerCore:
         effects += self._announce()
         self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table, now=now)
         return effects + self._settle()
-
-    def _update_ranges(self, plans: dict[str, Any], message: m.Update, sender: Link) -> list[Effect]:
-        cells, effects = self.table.cells, list[Effect]()
-        if message.replace:
-            plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
-        for namespace, plan in plans.items():
-            self.table.put_ranges(sender, namespace, plan)
-            effects += cells.take_records(sender, namespace)
-        return effects
-
-    def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
-        self._confirmations.confirm(sender, message.number)
-        return self._settle()
 
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
         again = [one for one in message.unacknowledged if not isinstance(one, _OF_BROKERS)]
@@ -311,7 +332,7 @@ class BrokerCore:
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
             if records.SPOKEN.key(link) in stored:
-                self.table.note_spoken(link)
+                self.table.unspoken.discard(link)
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
@@ -396,6 +417,27 @@ def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, 
         first = min(read.bad)
         raise RemoteProtocolError(sender, f"entry {entries[first].key!r}: {read.bad[first]}")
     table.put_many(interests, read)
+
+
+def _withdraw(table: RoutingTable) -> list[Effect]:
+    """Drop some of what removed neighbours asked for, so that the others forget it, too."""
+    leaving = ((link, key) for link in sorted(table.leaving) for key in table.interests(link))
+    effects: list[Effect] = []
+    for link, key in list(islice(leaving, WITHDRAWN_AT_ONCE)):
+        table.drop(link, key)
+        effects.append(records.INTEREST.drop(link, key))
+    return [*effects, Again()] if table.leaving else effects
+
+
+def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_all: bool) -> list[Effect]:
+    """Take the ranges that a neighbour announces; ``is_all`` says that it asks for no others."""
+    effects: list[Effect] = []
+    if is_all:
+        plans |= {name: table.cells.empty_plan() for name in table.cells.namespaces(sender) if name not in plans}
+    for namespace, plan in plans.items():
+        table.put_ranges(sender, namespace, plan)
+        effects += table.cells.take_records(sender, namespace)
+    return effects
 
 
 def _read_plans(table: RoutingTable, message: m.Update, sender: Link) -> dict[str, Any]:

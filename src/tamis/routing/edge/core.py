@@ -106,7 +106,8 @@ class EdgeCore:
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
             r.ChangeLink: lambda message, sender, now: (
-                self.trail.note_all([message.deed(now)]) + self.broker.handle(message.change, sender=sender, now=now)
+                self.trail.note_all([message.deed(now)])
+                + self.broker.handle(self._borders.follow(message.change), sender=sender, now=now)
             ),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),

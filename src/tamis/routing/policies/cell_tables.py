@@ -167,6 +167,29 @@ class CellTables:
             self._made = self._options.spaces_of(self._schema)
         return self._made
 
+    def add_link(self, link: Link, options: CellOptions | None, *, is_told: bool) -> None:
+        """Have one neighbour more; ``is_told`` says whether it is sent the ranges of the others."""
+        common = common_cells([*self._link_options.values(), options], self._options)
+        if common.grid != self._options.grid and self._made:
+            raise ModelError("the cells of this link differ from those that the broker uses; restart it with the link")
+        self._options, self._link_options[link] = common, options
+        self._asked[link], self._ranges[link], self._told[link] = {}, {}, {}
+        for source, receivers in self._ranges.items() if is_told else ():
+            for namespace, receiver in receivers.items():
+                everything = _plan(self.spaces, _all_of(self.spaces, receiver), None).parts
+                ranges = partial(_all_of, self.spaces, receiver)
+                self._summary(link, namespace).change(Origin(source, ""), everything, ranges)
+
+    def remove_link(self, link: Link, others: Sequence[Link]) -> list[Persist]:
+        """Forget a neighbour, and tell the others that its ranges are gone; return what to persist."""
+        changes: list[Persist] = []
+        for namespace in self.namespaces(link):
+            self.apply(link, namespace, self.empty_plan(), others)
+            changes += self.take_records(link, namespace)
+        for by_link in (self._link_options, self._asked, self._ranges, self._told):
+            del by_link[link]
+        return changes
+
     # Outwards
 
     def add(self, link: Link, origin: Origin, subscription: Subscription) -> None:

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from tamis.errors import LocalProtocolError, RemoteProtocolError
+from tamis.node import records
 from tamis.node.cursor import Cursor
-from tamis.node.effects import Link, Persist
+from tamis.node.effects import Key, Link, Persist
 from tamis.node.node import Codec, Node
 from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
@@ -27,9 +28,12 @@ from tamis.routing.core.ahead import Job
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
+from tamis.routing.former_neighbours import forget_neighbours
 from tamis.routing.new_life import begin_new_life
+from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.broker.machine import BrokerMachine, Connection
 from tamis.runtime.client.session import ClientSession
+from tamis.runtime.links.said import settle_links
 from tamis.runtime.simulation.disk import SimulatedDisk
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Simulator
 
@@ -37,6 +41,9 @@ __all__ = ["BrokerHost", "BrokerSimulator", "ClientHost"]
 
 #: Seconds that a commit takes at most, and within which an end dials again or notices that its wire broke.
 COMMIT_SECONDS, NOTICE_SECONDS = 0.004, 0.2
+
+#: By how much the number of a life is above that of the one before; links that are added again have lives in between.
+LIVES = 1_000
 
 #: The share of commits after which a backup is taken, where disks are restored.
 BACKUPS = 0.05
@@ -78,7 +85,8 @@ class BrokerHost:
 
     name: str
     make_edge: MakeEdge
-    neighbours: tuple[str, ...]
+    #: The links of its configuration file.
+    configured: tuple[str, ...]
     quota: Quota | None = None
     window: Window | None = None
     machine: BrokerMachine | None = None
@@ -90,11 +98,23 @@ class BrokerHost:
     #: Commits that are under way, with what to call when they are durable.
     commits: list[tuple[list[Persist], Callable[[], None]]] = field(default_factory=list)
     has_tick: bool = False
+    #: The links it has now.
+    neighbours: tuple[str, ...] = ()
+
+    def settle(self) -> dict[Key, bytes]:
+        """Read the disk as `tamis.runtime.broker.open_broker` does: find the links, forget former neighbours."""
+        stored = self.disk.load()
+        settled = settle_links(map(LinkConfig, self.configured), stored)
+        self.neighbours = tuple(settled.links)
+        epoch = records.EPOCH.find(stored) or self.epoch
+        self.disk.commit([*settled.changes, *forget_neighbours(stored, self.neighbours, epoch)])
+        return self.disk.load()
 
     def restore(self, backup: SimulatedDisk, now: float) -> None:
         """Put a copy of a backup in the place of the disk, as `tamis serve restore` does: a new life begins."""
         self.disk = backup.copy()
-        self.epoch += 1
+        self.settle()
+        self.epoch += LIVES
         since = round(now * 1e6)
         self.disk.commit(begin_new_life(self.disk.load(), self.neighbours, epoch=self.epoch, since=since))
 
@@ -229,7 +249,8 @@ class BrokerSimulator(Simulator):
         if host.machine is not None:
             return
         if not host.disk.state:
-            host.epoch += 1
+            host.epoch += LIVES
+        stored = host.settle()
         ends: dict[Link, StreamEnd] = {}
         edge = host.make_edge(ends, len(host.disk.audit))
         node = Node(
@@ -237,7 +258,7 @@ class BrokerSimulator(Simulator):
             host.neighbours,
             _CODEC,
             host.epoch,
-            host.disk.load(),
+            stored,
             host.quota,
             ends,
             backlogs=host.disk.backlogs(),
@@ -383,7 +404,12 @@ class BrokerSimulator(Simulator):
     def _is_possible(self, pair: tuple[str, str]) -> bool:
         up = [self.brokers[name].machine is not None for name in pair if name in self.brokers]
         is_refused = pair[0] in self.clients and bool(self.clients[pair[0]].refused)
-        return all(up) and not is_refused and frozenset(pair) not in self._cut
+        is_linked = all(
+            other in self.brokers[name].neighbours
+            for name, other in (pair, pair[::-1])
+            if name in self.brokers and other in self.brokers
+        )
+        return all(up) and is_linked and not is_refused and frozenset(pair) not in self._cut
 
     def _connect(self, pair: tuple[str, str]) -> None:
         self._dialling.discard(pair)
