@@ -28,7 +28,6 @@ from tamis.runtime.broker.self_audit import follow_tokens, note_start, note_stop
 from tamis.runtime.broker.sessions import end_sessions
 from tamis.runtime.broker.snapshot_subscriptions import follow_snapshot, open_snapshot
 from tamis.runtime.broker.tokens import Tokens, tokens_of
-from tamis.runtime.links.keeping import keep_linked
 from tamis.runtime.long_lived import keep_frozen
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import StandbyStoppedError, Store
@@ -172,7 +171,7 @@ def _around(
     driver: Driver, config: BrokerConfig, version: Path | str | None, tokens: Tokens
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what runs beside the port for as long as the broker does."""
-    yield from (keep_linked(driver, config, link) for link in config.links if link.url)
+    yield driver.links.keep_connected(driver)
     yield _trim(driver, config)
     yield watch_tokens(driver, tokens, is_shared=bool(config.store))
     yield end_sessions(driver, config.retention)

@@ -112,7 +112,7 @@ class BrokerCore:
             RemoveLink: self._remove_link,
             SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
             LinkUp: self._link_up,
-            LinkFull: self._link_full,
+            LinkFull: lambda message, sender, now: self.flow.fill(sender, message),
             LinkFree: self._link_free,
             m.Tick: self._tick,
         }
@@ -129,6 +129,11 @@ class BrokerCore:
     def flow(self) -> Flow:
         """Which links take no more events now."""
         return self.events.flow
+
+    def progress_of(self, link: Link) -> tuple[bool, bool]:
+        """Return whether a neighbour and this broker have sent their tables, and whether all behind it confirmed."""
+        has_both = link in self._has_table and link not in self.table.unspoken
+        return has_both, has_both and self._confirmations.confirmed[link] == self._confirmations.sent[link]
 
     def is_neighbour(self, link: Link) -> bool:
         """Whether a link leads to another broker."""
@@ -259,12 +264,6 @@ class BrokerCore:
         self._waiting_for_table.add(sender)
         known: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
         return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
-
-    def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
-        if sender not in self._neighbours:  # a slow reader is not a reason to refuse events
-            return []
-        self.flow.full[sender] = message
-        return self.flow.settle()
 
     def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
         self.flow.full.pop(sender, None)

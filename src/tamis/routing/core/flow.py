@@ -122,6 +122,13 @@ class Flow:
                 effects += [records.PAUSING.drop(link), Send(link, Resume())]
         return effects
 
+    def fill(self, link: Link, waiting: LinkFull) -> list[Effect]:
+        """Take note that an outbox is full; a client that reads slowly is not a reason to refuse events."""
+        if link not in self._neighbours:
+            return []
+        self.full[link] = waiting
+        return self.settle()
+
     def pause(self, link: Link) -> list[Effect]:
         """Take note that a neighbour asks for a pause."""
         self.paused[link] = None

@@ -88,6 +88,8 @@ class LinkView:
         self.is_skipped = neighbour in broker.flow.skipped
         self.is_full = neighbour in broker.flow.full
         self.is_connected = neighbour in machine.connections
+        #: Whether both ends have each other's tables, and whether all brokers behind the neighbour know this one's.
+        self.is_in_step, self.is_confirmed = broker.progress_of(neighbour)
 
 
 class BrokerView:

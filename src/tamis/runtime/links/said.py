@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -16,7 +17,11 @@ from tamis.node import records
 from tamis.node.effects import Key, Persist
 from tamis.runtime.broker.config import LinkConfig
 
-__all__ = ["Said", "SettledLinks", "settle_links"]
+__all__ = ["FILES", "Said", "SettledLinks", "beside_data", "settle_links"]
+
+#: The settings of a link that name files. Those that are said at run time are in the folder ``links`` of the data
+#: directory, so that an admin cannot have the broker read, and send away, any other file.
+FILES = ("token_file", "ca_file")
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -39,8 +44,14 @@ class SettledLinks:
     notes: list[str] = field(default_factory=list)
 
 
-def settle_links(file: Iterable[LinkConfig], stored: Mapping[Key, bytes]) -> SettledLinks:
-    """Return the links that the file and the store say together.
+def beside_data(link: LinkConfig, data: str) -> LinkConfig:
+    """Return a link that was said at run time with the places of its files."""
+    places = {name: str(Path(data) / "links" / getattr(link, name)) for name in FILES if getattr(link, name)}
+    return msgspec.structs.replace(link, **places)
+
+
+def settle_links(file: Iterable[LinkConfig], stored: Mapping[Key, bytes], data: str = "") -> SettledLinks:
+    """Return the links that the file and the store say together; ``data`` is the data directory.
 
     >>> south = LinkConfig("south")
     >>> removed = {records.SAID.key("south"): msgspec.json.encode(Said(None, south))}
@@ -55,7 +66,7 @@ def settle_links(file: Iterable[LinkConfig], stored: Mapping[Key, bytes]) -> Set
             settled.changes.append(records.SAID.drop(name))
             settled.notes.append(f"link {name}: the configuration file was changed since and counts again")
         elif said.link is not None:
-            settled.links[name] = said.link
+            settled.links[name] = beside_data(said.link, data)
             settled.notes.append(f"link {name}: as it was added while the broker ran")
         elif settled.links.pop(name, None) is not None:
             settled.notes.append(f"link {name}: in the configuration file, and removed while the broker ran")
