@@ -19,7 +19,7 @@ from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.session import Reader
 from tamis.runtime.links.changing import add_link, remove_link
 from tamis.runtime.links.said import Said
-from tamis.runtime.simulation.brokers import BrokerHost, ClientHost
+from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tamis.runtime.simulation.simulator import Faults
 from tamis.runtime.simulation.topology import Topology
 from tests.simulation.world import CONTENT, Asked, World, _waiting_on, agree

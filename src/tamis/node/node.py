@@ -111,6 +111,7 @@ class Node(Generic[AnyCore]):
             self.ends.setdefault(link, StreamEnd(link, self.life_on(link)))
         for link, end in self.ends.items():
             end.restore(records.LINK.find(stored, link), backlogs.get(link))
+            end.before = self._removed.get(link)
             if (former := records.FORMER.find(stored, link)) is not None:
                 end.wait_restored(former)
         step = _Step(self, now)
@@ -142,23 +143,15 @@ class Node(Generic[AnyCore]):
     def join(self, link: Link, now: float) -> Transaction:
         """Add a link to a neighbour. If it was removed before, its stream begins a new life.
 
-        Until the other end has spoken, this end speaks in the name of the life that the other end knows, and
-        acknowledges what it took then: of that nothing comes twice (`Former`).
+        The other end learns first what this one took in the former life, so that nothing of that comes twice.
         """
         step = _Step(self, now)
-        removed = self._removed.pop(link, None)
+        removed = self._removed.get(link)
         if removed is not None:
-            life = self._lives[link] = max(self.life_on(link), removed.epoch) + 1
-            former = records.Former(removed.epoch, 0)
-            end = StreamEnd(link, life)
-            end.restore(records.Cursor(removed.peer_epoch, removed.received, 0), None)
-            end.wait_restored(former)
-            step.transaction.changes += [
-                records.REMOVED.drop(link),
-                records.LIFE.put(link, value=life),
-                records.FORMER.put(link, value=former),
-            ]
-        self.ends[link] = end if removed is not None else StreamEnd(link, self.life_on(link))
+            self._lives[link] = max(self.life_on(link), removed.epoch) + 1
+            step.transaction.changes.append(records.LIFE.put(link, value=self._lives[link]))
+        end = self.ends[link] = StreamEnd(link, self.life_on(link))
+        end.before = removed
         step.moved.add(link)
         return step.done()
 
@@ -167,7 +160,7 @@ class Node(Generic[AnyCore]):
         end = self.ends[link]
         parted = self.detach(link, now)
         parted.changes += [records.FORMER.drop(link)] if end.former is not None else []
-        if end.peer_epoch:
+        if end.peer_epoch and end.before is None:
             removed = self._removed[link] = records.Removed(end.epoch, end.peer_epoch, end.received)
             parted.changes.append(records.REMOVED.put(link, value=removed))
         return parted
@@ -197,6 +190,10 @@ class Node(Generic[AnyCore]):
         if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
             step.transaction.links.add(link)
             return step.done()
+        if end.before is not None:  # it knows this life, so it has taken note of the one before
+            end.before = None
+            del self._removed[link]
+            step.transaction.changes.append(records.REMOVED.drop(link))
         step.acknowledge(end, frame.ack)
         if frame.seq:
             step.transaction.links.add(link)

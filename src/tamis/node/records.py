@@ -203,7 +203,7 @@ FORMER = Kind(
     ),
     "node/node.py",
     "the life of this broker that the other end of a link knows, and the last message of it that the disk had when it "
-    "was restored from a backup, or 0 when the link was added again; gone when the other end has spoken",
+    "was restored from a backup; gone when the other end has spoken",
 )
 LIFE = Kind(
     "life",
@@ -217,7 +217,7 @@ REMOVED = Kind(
     ("neighbour",),
     _packed("MessagePack array of three integers (`node/records.py::Removed`)", Removed),
     "node/node.py",
-    "where the stream of a link ended that was removed, for the day on which the link is added again",
+    "where the stream of a link ended that was removed; gone when the link was added again and the other end knows it",
 )
 SAID = Kind(
     "said",

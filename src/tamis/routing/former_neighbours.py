@@ -41,7 +41,7 @@ def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link],
         life = (records.LIFE.find(stored, link) or epoch) if former is None else former.epoch
         changes.append(records.LINK.drop(link))
         changes += [records.FORMER.drop(link)] if former is not None else []
-        if cursor.peer_epoch:
+        if cursor.peer_epoch and records.REMOVED.key(link) not in stored:
             removed = records.Removed(life, cursor.peer_epoch, cursor.received)
             changes.append(records.REMOVED.put(link, value=removed))
     names = {kind.name for kind in _OF_NEIGHBOURS}

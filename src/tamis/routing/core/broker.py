@@ -46,7 +46,7 @@ from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
-from tamis.routing.policies.cell_tables import USUAL_CELLS
+from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key"]
 
@@ -102,9 +102,7 @@ class BrokerCore:
             m.Publish: lambda message, sender, now: self.events.publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
-            m.Confirm: lambda message, sender, now: (
-                self._confirmations.confirm(sender, message.number) or self._settle()
-            ),
+            m.Confirm: lambda message, sender, now: self._settle((sender, message.number)),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
@@ -301,8 +299,10 @@ class BrokerCore:
         self.counters[link].count_update(update)
         return [records.NUMBER.put(link, value=number), Send(link, update)]
 
-    def _settle(self) -> list[Effect]:
-        """Pass on what all neighbours have confirmed: ACTIVE to clients, a confirmation to neighbours."""
+    def _settle(self, *confirmations: tuple[Link, int]) -> list[Effect]:
+        """Take confirmations; pass on what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers."""
+        for link, number in confirmations:
+            self._confirmations.confirm(link, number)
         confirmed: dict[Link, int] = {}
         effects: list[Effect] = []
         for source, what in self._confirmations.take_settled():
@@ -432,7 +432,7 @@ def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_
     """Take the ranges that a neighbour announces; ``is_all`` says that it asks for no others."""
     effects: list[Effect] = []
     if is_all:
-        plans |= {name: table.cells.empty_plan() for name in table.cells.namespaces(sender) if name not in plans}
+        plans |= {name: empty_plan(table.cells.spaces) for name in table.cells.namespaces(sender) if name not in plans}
     for namespace, plan in plans.items():
         table.put_ranges(sender, namespace, plan)
         effects += table.cells.take_records(sender, namespace)

@@ -20,13 +20,12 @@ class Borders:
     def __init__(self, allowed: Mapping[Link, Set[str]]) -> None:
         self._allowed = dict(allowed)
 
-    def follow(self, change: AddLink | RemoveLink | SkipLink) -> AddLink | RemoveLink | SkipLink:
-        """Return a change of a link after taking over which namespaces may cross one that is added."""
+    def follow(self, change: AddLink | RemoveLink | SkipLink) -> None:
+        """Take over which namespaces may cross a link that is added."""
         if not isinstance(change, SkipLink):
             self._allowed.pop(change.link, None)
         if isinstance(change, AddLink) and change.namespaces:
             self._allowed[change.link] = change.namespaces
-        return change
 
     def crossing(self, link: Link, message: Any) -> Any:
         """Return what of a message may cross a link; None: nothing."""

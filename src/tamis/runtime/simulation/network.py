@@ -24,7 +24,8 @@ from tamis.routing.edge.core import EdgeCore
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.policies.cell_tables import common_cells
 from tamis.runtime.client.client_values import encode_event
-from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator
+from tamis.runtime.simulation.brokers import BrokerSimulator
+from tamis.runtime.simulation.hosts import BrokerHost
 from tamis.runtime.simulation.inbox import ClientInbox
 from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
