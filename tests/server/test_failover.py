@@ -29,6 +29,7 @@ import tamis
 from tamis.runtime.broker.tokens import Tokens
 from tests.server.postgres import PostgresServer, needs_postgres, postgres
 from tests.server.processes import HANGS, BrokerProcess, ask, wait_until
+from tests.server.receiver import Receiver
 
 __all__ = ["postgres"]
 
@@ -43,12 +44,12 @@ class Pair:
     url: str
     processes: list[BrokerProcess] = field(default_factory=list)
 
-    def start(self, first_url: str | None = None) -> Pair:
-        """Start both; the first one, with an address of its own for the database, serves."""
+    def start(self, first_url: str | None = None, more: str = "") -> Pair:
+        """Start both; the first one, with an address of its own for the database, serves. ``more`` is configured."""
         name = f"b{time.monotonic_ns()}"
         for letter, url in zip("ab", (first_url or self.url, self.url), strict=True):
             place = self.directory / letter
-            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{url}"\nstandby = true\n'
+            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{url}"\nstandby = true\n{more}'
             self.processes.append(BrokerProcess(place, config).start())
             if first_url is not None and letter == "a":
                 wait_until(lambda: role_of(self.processes[0]) == "serving", "the first broker to serve")
@@ -249,6 +250,36 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     assert [one["event"] for one in rest["messages"]] == [{"n": 2}]  # the other one is still held
     done = {"consumer": "a", "acknowledge": [held["messages"][0]["cursor"]]}
     assert ask(f"{other.url}/v1/subscriptions/jobs/settle", "POST", done, **header).json == {"settled": 1, "late": []}
+
+
+WEBHOOKS = '[webhooks]\nhosts = ["localhost"]\nnetworks = ["127.0.0.0/8", "::1/128"]\nhttp = true\n'
+
+
+def test_webhooks_go_on_behind_what_was_acknowledged_after_a_take_over(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    pair = Pair(tmp_path, postgres.url).start(more=WEBHOOKS)
+    try:
+        with Receiver() as receiver:
+            first = pair.serving()
+            assert ask(f"{first.url}/v1/subscriptions", "POST", {"id": "hook", "filter": "n >= 0"}).status == 201
+            made = ask(f"{first.url}/v1/subscriptions/hook/webhook", "PUT", {"url": receiver.url, "batch": 4}).json
+            assert ask(f"{first.url}/v1/events", "POST", [{"n": n} for n in range(20)]).status == 200
+            wait_until(lambda: len(receiver.events) >= 20, "the first events")
+            wait_until(lambda: ask(f"{first.url}/v1/subscriptions/hook/webhook").json["waiting"] == 0, "their end")
+            receiver.answer = lambda request: 503  # what comes now waits, and is retried
+            assert ask(f"{first.url}/v1/events", "POST", [{"n": n} for n in range(20, 40)]).status == 200
+            first.kill()
+            receiver.answer = lambda request: 204
+            second = pair.serving()
+            assert ask(f"{second.url}/v1/events", "POST", [{"n": n} for n in range(40, 60)]).status == 200
+            wait_until(lambda: len(receiver.events) >= 60, "the events of the standby")
+            assert [event["data"]["n"] for event in receiver.events] == list(range(60))
+            assert all(request.is_signed_with(made["secret"]) for request in receiver.requests)
+            deeds = [one["what"] for one in ask(f"{second.url}/v1/audit").json["deeds"]]
+            assert "webhook set" in deeds
+    finally:
+        pair.stop()
 
 
 def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair) -> None:

@@ -99,6 +99,16 @@ class Access:
             return self.jwt.is_live(digest)
         return self.tokens.is_live(digest)
 
+    def may_go_on(self, digest: str) -> bool:
+        """Whether what a token has set up may go on without it: a webhook.
+
+        It ends with a token of this broker. Tokens of other issuers expire within minutes by design, so it ends with
+        such a token only if that is revoked, or if the issuer is configured no more.
+        """
+        if self.jwt is not None and digest.startswith("jwt "):
+            return not self.jwt.is_revoked(digest)
+        return self.tokens.is_live(digest)
+
     def check_origin(self, connection: HTTPConnection) -> None:
         """Raise `RefusedError` when the request is for another host, or a page of another origin caused it."""
         host = _host_of(f"//{connection.headers.get('host', '')}")

@@ -50,7 +50,7 @@ class Server:
         self.intake = Intake()
         self.pool = Pool()
         self.shares = Shares()
-        self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.is_live)
+        self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.may_go_on)
         #: Searches for the readers of an event, in threads.
         self.searches = FairQueue(MOST_SEARCHES)
         self.links = self.driver.links
