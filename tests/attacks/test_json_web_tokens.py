@@ -312,6 +312,7 @@ def test_a_webhook_outlives_the_jwt_that_made_it_until_that_is_revoked(guarded: 
     with Receiver() as receiver:
         assert asked(guarded, token, f"{path}/webhook", "PUT", {"url": receiver.url}).status == 200
         wait_until(lambda: asked(guarded, token).status == 401, "the end of the token")
+        time.sleep(2.5)  # tokens of webhooks are looked at every second
         assert asked(guarded, owner, "/v1/events", "POST", {"hook": 1}).status == 200
         wait_until(lambda: len(receiver.requests) == 1, "the message")
         assert asked(guarded, owner, f"{path}/webhook").json["state"] == "active"

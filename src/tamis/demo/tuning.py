@@ -202,7 +202,7 @@ class _Crossing:
         while True:
             if changes:
                 self._send(changes)
-            busy = [summary for summary in self._near.summaries(_THERE) if summary.is_busy]
+            busy = [summary for summary in self._near.summaries[_THERE].values() if summary.is_busy]
             if not busy:
                 return
             for summary in busy:
