@@ -130,7 +130,7 @@ def test_a_link_that_is_removed_and_added_again_repeats_nothing(tmp_path: Path) 
         ("c", {"url": "http://other.example", "token_file": "t"}, 400, "other.example"),
         ("c", {"resend_from": "d"}, 404, "there is no link 'd'"),
         ("c", {"resend_from": 1}, 400, "expected the name of a link"),
-        ("c", {"adress": "x"}, 400, "adress"),
+        ("c", {"uri": "x"}, 400, "uri"),
         ("c:d", {}, 400, "have no colon"),
     ],
 )

@@ -155,7 +155,7 @@ class RoutingTable:
                 self._tell([Origin(source, key) for key in keys], namespace, batch, [link])
 
     def remove_neighbour(self, link: Link) -> list[Persist]:
-        """Send nothing to a neighbour any more; what it asked for is `leaving` until it is dropped, entry by entry.
+        """Stop sending to a neighbour; what it asked for is `leaving` until it is dropped, entry by entry.
 
         Returns what to persist of its ranges, which go at once.
         """

@@ -233,7 +233,7 @@ class BrokerMachine:
         self.demand_sound()
         link = connection.link
         if connection.rights is None and not self.is_neighbour(link):
-            raise RefusedError(403, f"there is no link to a broker {link!r} any more")
+            raise RefusedError(403, f"the link to broker {link!r} was removed")
         earlier = self.connections.get(link)
         if earlier is not None:
             earlier.close("another connection took its place")
