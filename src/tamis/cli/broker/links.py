@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from tamis.cli.broker.publish import Insecure, Secret, Url
+from tamis.cli.broker.at_broker import HERE, Broker, at_broker
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -27,24 +27,23 @@ app = typer.Typer(
     ),
 )
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 Name = Annotated[str, typer.Argument(metavar="BROKER", help="The name of the broker at the other end.")]
 
 
 @app.callback()
+@at_broker
 def links(
     context: typer.Context,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     json: Json = False,
 ) -> None:
     """List the links: connected, in step with the other end, skipped, full, what waits, what was dropped."""
     if context.invoked_subcommand is None:
-        _list(_calls(url, token, insecure), json)
+        _list(broker.calls(), json)
 
 
 @app.command("add", epilog=examples("tamis serve links add south --to https://south.example:8443"))
+@at_broker
 def add(
     name: Name,
     to: Annotated[
@@ -61,9 +60,7 @@ def add(
     resend_from: Annotated[
         str, typer.Option(metavar="BROKER", help="A dead link: what waits for it is sent over this one, too.")
     ] = "",
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     json: Json = False,
 ) -> None:
     """Add a link. Do the same at the other broker; links form a tree, never a ring."""
@@ -72,7 +69,7 @@ def add(
     said |= {"url": urls[0], "standbys": urls[1:]} if urls else {}
     files = {"token_file": token_file, "ca_file": ca_file, "resend_from": resend_from}
     said |= {field: value for field, value in files.items() if value}
-    calls = _calls(url, token, insecure)
+    calls = broker.calls()
     answer = _change(calls, "PUT", name, said)
     if not json and resend_from:
         _say(f"{answer['resent']:,} events that wait for {resend_from} are sent over it")
@@ -80,11 +77,10 @@ def add(
 
 
 @app.command("remove", epilog=examples("tamis serve links remove middle"))
-def remove(
-    name: Name, url: Url = DEFAULT_URL, token: Secret = None, insecure: Insecure = False, json: Json = False
-) -> None:
+@at_broker
+def remove(name: Name, broker: Broker = HERE, json: Json = False) -> None:
     """Remove a link. Events that wait for it are dropped and counted; what its neighbour asked for is withdrawn."""
-    calls = _calls(url, token, insecure)
+    calls = broker.calls()
     dropped = _change(calls, "DELETE", name)["dropped"]
     if not json:
         _say(f"removed; {dropped:,} events that waited were dropped")
@@ -92,29 +88,21 @@ def remove(
 
 
 @app.command("skip", epilog=examples("tamis serve links skip middle"))
-def skip(
-    name: Name, url: Url = DEFAULT_URL, token: Secret = None, insecure: Insecure = False, json: Json = False
-) -> None:
+@at_broker
+def skip(name: Name, broker: Broker = HERE, json: Json = False) -> None:
     """Send no event over a link and wait for none of its answers; what it is not sent is counted."""
-    calls = _calls(url, token, insecure)
+    calls = broker.calls()
     _change(calls, "POST", f"{name}/skip")
     _list(calls, json)
 
 
 @app.command("resume", epilog=examples("tamis serve links resume middle"))
-def resume(
-    name: Name, url: Url = DEFAULT_URL, token: Secret = None, insecure: Insecure = False, json: Json = False
-) -> None:
+@at_broker
+def resume(name: Name, broker: Broker = HERE, json: Json = False) -> None:
     """Send events over a link again; clients behind it are told of the gap."""
-    calls = _calls(url, token, insecure)
+    calls = broker.calls()
     _change(calls, "POST", f"{name}/resume")
     _list(calls, json)
-
-
-def _calls(url: str, token: str | None, insecure: bool) -> HttpCalls:
-    from tamis.runtime.client.http_calls import HttpCalls
-
-    return HttpCalls(url, token or "", patience=0.0, insecure=insecure)
 
 
 def _change(calls: HttpCalls, method: str, place: str, said: dict[str, Any] | None = None) -> dict[str, Any]:
