@@ -255,10 +255,9 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
 WEBHOOKS = '[webhooks]\nhosts = ["localhost"]\nnetworks = ["127.0.0.0/8", "::1/128"]\nhttp = true\n'
 
 
-def test_webhooks_go_on_behind_what_was_acknowledged_after_a_take_over(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    pair = Pair(tmp_path, postgres.url).start(more=WEBHOOKS)
+def test_webhooks_and_links_go_on_after_a_take_over(postgres: PostgresServer, tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"attributes": {"n": {"type": "number"}}}')
+    pair = Pair(tmp_path, postgres.url).start(more=f'schema = "{tmp_path}/schema.json"\n{WEBHOOKS}')
     try:
         with Receiver() as receiver:
             first = pair.serving()
@@ -269,13 +268,17 @@ def test_webhooks_go_on_behind_what_was_acknowledged_after_a_take_over(
             wait_until(lambda: ask(f"{first.url}/v1/subscriptions/hook/webhook").json["waiting"] == 0, "their end")
             receiver.answer = lambda request: 503  # what comes now waits, and is retried
             assert ask(f"{first.url}/v1/events", "POST", [{"n": n} for n in range(20, 40)]).status == 200
+            assert ask(f"{first.url}/v1/links/south", "PUT", {"when_full": "drop"}).status == 201
             first.kill()
             receiver.answer = lambda request: 204
             second = pair.serving()
+            [link] = ask(f"{second.url}/v1/links").json["links"]
+            assert (link["link"], link["when_full"], link["connected"]) == ("south", "drop", False)
             assert ask(f"{second.url}/v1/events", "POST", [{"n": n} for n in range(40, 60)]).status == 200
             wait_until(lambda: len(receiver.events) >= 60, "the events of the standby")
             assert [event["data"]["n"] for event in receiver.events] == list(range(60))
             assert all(request.is_signed_with(made["secret"]) for request in receiver.requests)
+            assert ask(f"{second.url}/v1/links/south", "DELETE").json == {"link": "south", "dropped": 20}
             deeds = [one["what"] for one in ask(f"{second.url}/v1/audit").json["deeds"]]
             assert "webhook set" in deeds
     finally:
