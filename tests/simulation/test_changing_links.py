@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tamis.node.stream import StreamEnd
+from tamis.routing.core import broker
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.core import EdgeCore
@@ -50,6 +52,10 @@ class ChangingWorld(World):
         return EdgeCore(core, CONTENT, ends, max_backlog=self.backlog, audited=audited)
 
     def _run(self) -> None:
+        with mock.patch.object(broker, "CHANGED_AT_ONCE", 2):
+            self._run_changing()
+
+    def _run_changing(self) -> None:
         for _ in range(3):
             self.sim.call_later(self.rng.uniform(0.1, 0.8) * self.plan.seconds, self._change)
         super()._run()
@@ -146,7 +152,13 @@ class ChangingWorld(World):
     def _is_quiet(self, host: BrokerHost) -> bool:
         core, confirmations = host.edge.broker, host.edge.broker._confirmations
         due = set(self.around[host.name])
-        if {*host.neighbours} != due or {*core._neighbours} != due or core.table.leaving or core.table.unspoken:
+        if (
+            {*host.neighbours} != due
+            or {*core._neighbours} != due
+            or core.table.leaving
+            or core.table.unspoken
+            or core.table.filling
+        ):
             return False
         return core._has_table == due and confirmations.confirmed == confirmations.sent
 

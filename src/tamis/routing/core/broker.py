@@ -16,7 +16,7 @@ What a broker does with a message:
   would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
   neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
 * `AddLink` and `RemoveLink` of an operator change the neighbours. A new one is met like any other that knows nothing of
-  us. What a removed one asked for is withdrawn in slices, one per step.
+  us. What it is to be sent is put together in slices, one per step, and so is withdrawn what a removed one asked for.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
-from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
+from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
@@ -56,8 +56,8 @@ _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 
-#: Entries of a removed neighbour that are withdrawn in one step.
-WITHDRAWN_AT_ONCE = 256
+#: Entries of a removed neighbour that are withdrawn in one step, and interests that a new one's summaries take.
+CHANGED_AT_ONCE = 256
 
 #: Seconds after which a client is told why its subscription is not active.
 PATIENCE_SECONDS = 30.0
@@ -190,12 +190,13 @@ class BrokerCore:
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
-        withdrawn = _withdraw(self.table)
+        withdrawn, was_filling = _withdraw(self.table), fill_summaries(self.table, CHANGED_AT_ONCE)
         busy = [one for link in self._neighbours for one in self.table.summaries[link].values() if one.is_busy]
         for summary in busy:
             summary.advance()
-        changed = self._announce() if busy or withdrawn else ()
-        return [*effects, *withdrawn, *self.flow.close_gaps(), *changed, *self._report_late(now)]
+        changed = self._announce() if busy or withdrawn or was_filling else []
+        again = [Again()] if self.table.leaving or self.table.filling else []
+        return [*effects, *withdrawn, *self.flow.close_gaps(), *changed, *again, *self._report_late(now)]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
@@ -216,13 +217,14 @@ class BrokerCore:
     def _add_link(self, message: AddLink, sender: Link, now: float) -> list[Effect]:
         link = message.link
         self.table.add_neighbour(link, message.policy)
+        fill_summaries(self.table, CHANGED_AT_ONCE)
         self._neighbours[link] = message.policy
         self._confirmations.add(link)
         effects: list[Effect] = [message.record, *self.flow.add(link, drops=message.drops)]
         effects += [Send(link, one) for one in message.resent]
         for gap in message.gaps:
             self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
-        return [*effects, *self.flow.gaps.take_changes()]
+        return [*effects, *self.flow.gaps.take_changes(), Again()]
 
     def _remove_link(self, message: RemoveLink, sender: Link, now: float) -> list[Effect]:
         link = message.link
@@ -233,7 +235,7 @@ class BrokerCore:
         effects: list[Effect] = [message.record, records.SPOKEN.drop(link), records.NUMBER.drop(link)]
         effects += [*self.table.remove_neighbour(link), *self.flow.remove(link)]
         del self.counters[link]
-        return [*effects, *_withdraw(self.table), *self._announce(), *self._settle()]
+        return [*effects, *_withdraw(self.table), *self._announce(), *self._settle(), Again()]
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
         held, gone = self.table.interests(sender), set(message.retract)
@@ -279,7 +281,7 @@ class BrokerCore:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
             elif (
-                link in self._waiting_for_table - self.flow.full.keys()
+                link in self._waiting_for_table - self.flow.full.keys() - self.table.filling.keys()
                 and not self.table.unspoken - {link} - self.flow.skipped
             ):
                 # It waits for our table, takes it, and all others have said what is to be in it.
@@ -422,10 +424,10 @@ def _withdraw(table: RoutingTable) -> list[Effect]:
     """Drop some of what removed neighbours asked for, so that the others forget it, too."""
     leaving = ((link, key) for link in sorted(table.leaving) for key in table.interests(link))
     effects: list[Effect] = []
-    for link, key in list(islice(leaving, WITHDRAWN_AT_ONCE)):
+    for link, key in list(islice(leaving, CHANGED_AT_ONCE)):
         table.drop(link, key)
         effects.append(records.INTEREST.drop(link, key))
-    return [*effects, Again()] if table.leaving else effects
+    return effects
 
 
 def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_all: bool) -> list[Effect]:

@@ -11,6 +11,7 @@ A neighbour that has not spoken yet is taken to want everything (promise R6: whe
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -37,7 +38,7 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
 from tamis.routing.policies.two_stage import TwoStageTable
 
-__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "n_entries"]
+__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "fill_summaries", "n_entries"]
 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
@@ -127,6 +128,8 @@ class RoutingTable:
         self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
         #: Neighbours that were removed, and some of whose entries the others still know.
         self.leaving: set[Link] = set()
+        #: ``{new neighbour: what may be missing in its summaries}``: it gets no table before they are complete.
+        self.filling: dict[Link, deque[Origin]] = {}
         #: Neighbours that have not said yet what they ask for.
         self.unspoken: set[Link] = set(neighbours)
         self.summaries = {link: _Summaries(policy) for link, policy in neighbours.items()}
@@ -139,20 +142,16 @@ class RoutingTable:
         self.watches: list[TableChanges] = []
 
     def add_neighbour(self, link: Link, policy: Policy) -> None:
-        """Have one neighbour more, which has not spoken and is to be sent all that the others ask for."""
+        """Have one neighbour more, which has not spoken; `fill_summaries` puts in what it is to be sent."""
         self.cells.add_link(link, policy.cells, is_told=not policy.floods)
         self._neighbours[link] = policy
         self._counters.setdefault(link, Counters())
         self._interests[link], self.summaries[link] = {}, _Summaries(policy)
         self.unspoken.add(link)
-        for source, held in list(self._interests.items()) if not policy.floods else ():
-            spaces: dict[str, list[str]] = {}
-            for key, interest in held.items():
-                spaces.setdefault(interest.namespace, []).append(key)
-            for namespace, keys in spaces.items():
-                read = ReadInterests([held[key] for key in keys])
-                batch = read.batch(namespace, list(enumerate(keys)))
-                self._tell([Origin(source, key) for key in keys], namespace, batch, [link])
+        if not policy.floods:
+            self.filling[link] = deque(Origin(source, key) for source, held in self._interests.items() for key in held)
+        if policy.cells:  # a summary of cells takes back only what it was given
+            fill_summaries(self, len(self.filling.get(link, ())))
 
     def remove_neighbour(self, link: Link) -> list[Persist]:
         """Stop sending to a neighbour; what it asked for is `leaving` until it is dropped, entry by entry.
@@ -166,6 +165,7 @@ class RoutingTable:
             space.links.pop(link, None)
         del self._neighbours[link], self.summaries[link]
         self.unspoken.discard(link)
+        self.filling.pop(link, None)
         if self._interests[link]:
             self.leaving.add(link)
         else:
@@ -218,7 +218,7 @@ class RoutingTable:
         for link in self._others(source):
             if self._neighbours[link].cells:
                 self.cells.remove(link, origin, subscription.namespace)
-            else:
+            elif link not in self.filling or origin in self.summaries[link][subscription.namespace].members:
                 self.summaries[link][subscription.namespace].remove(origin)
         if source in self.leaving and not self._interests[source]:
             del self._interests[source]
@@ -311,7 +311,7 @@ class RoutingTable:
             told = {origin for summary in self.summaries[link].values() for origin in summary.members}
             told |= self.cells.origins(link)
             due = set() if policy.floods else {origin for origin in known if origin.source != link}
-            if told != due:
+            if told != due and not (link in self.filling and told < due):
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"the summary of link {link!r} has too much, {more}, or too little, {less}")
         shelved = {origin for home in self._namespaces.values() for origin in home.origins(self.client_of)}
@@ -383,6 +383,25 @@ class RoutingTable:
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
         return home.links[source]
+
+
+def fill_summaries(table: RoutingTable, most: int) -> bool:
+    """Put up to ``most`` interests into the summaries of each new neighbour; return whether one was not complete."""
+    was_filling = bool(table.filling)
+    for link, waiting in list(table.filling.items()):
+        groups: dict[tuple[Link, str], list[Origin]] = {}
+        for origin in (waiting.popleft() for _ in range(min(most, len(waiting)))):
+            interest = table.interests(origin.source).get(origin.key)  # it may have ended, or changed since
+            if interest is not None and origin not in table.summaries[link][interest.namespace].members:
+                home = "" if origin.key in table.client_of else origin.source
+                groups.setdefault((home, interest.namespace), []).append(origin)
+        for (_, namespace), origins in groups.items():
+            read = ReadInterests([table.interests(one.source)[one.key] for one in origins])
+            batch = read.batch(namespace, [(place, one.key) for place, one in enumerate(origins)])
+            table._tell(origins, namespace, batch, [link])
+        if not waiting:
+            del table.filling[link]
+    return was_filling
 
 
 def n_entries(table: RoutingTable, source: Link) -> int:
