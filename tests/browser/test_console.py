@@ -74,6 +74,19 @@ def test_a_filter_is_tried_while_it_is_written(page: Any, broker: BrokerProcess)
     page.fill("textarea", "mag >> 5")
     expect(page.locator(".problem")).to_contain_text("^")
     assert "expected" in page.inner_text(".problem")
+    expect(page.locator("#matched-count")).to_have_count(0)
+
+
+def test_a_filter_in_another_dialect_is_corrected_by_a_click(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#subscriptions")
+    page.fill("textarea", "mag == 5 && depth != 3")
+    expect(page.locator(".problem")).to_contain_text("mag = 5 AND depth <> 3")
+    page.click(".problem button")
+    page.wait_for_selector("#matched-count")
+    assert page.input_value("textarea") == "mag = 5 AND depth <> 3"
+    expect(page.locator(".problem button")).to_have_count(0)
+    page.fill("textarea", "")
+    expect(page.locator("#matched-count")).to_have_count(0)
 
 
 def test_a_region_is_drawn_subscribed_and_hears_a_live_event(page: Any, broker: BrokerProcess) -> None:

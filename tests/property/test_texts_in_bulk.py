@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 from random import Random
 from unittest.mock import patch
 
@@ -18,10 +19,12 @@ from tamis.algebra.compiling_texts import CompiledTexts, TextTemplates, compile_
 from tamis.errors import ModelError
 from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.boxes_of import boxes_of
+from tamis.index.packed.boxes_of_columns import circle_boxes
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.nodes import And, Compare
 from tamis.model.language.parse import parse
+from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
@@ -87,12 +90,28 @@ GEOMETRIES = (
         f"MULTIPOINT({', '.join(['(0 0)'] * 300)})",
     ),
 )
+POINTS = (
+    *("POINT(1 2)", "POINT(179.9 0)", "POINT (-12.25 89.9)", "POINT(-180 -90)", "point(0.1 -0)"),
+    *(
+        "POINT(200 95)",
+        "POINT(-1.5 1e1)",
+        "POINT( 1  2 )",
+        "POINT(01 +2)",
+        "POINT(1 2 3)",
+        "POINT(1\v2)",
+        "POINT(1. .5)",
+    ),
+    *("POINT(1. .5)", "POINT EMPTY", "LINESTRING(0 0, 1 1)", "POINT(5)", "POINT(9007199254740993 0)"),
+)
 DISTANCES = ("1", "2.5", "0", "10", "3", "-1", "1e999", "5000")
 UNITS = ("'km'", "'km'", "'m'", "'km'", "'km'", "'mile'", "'KM'", "''")
-LITERALS = {"N": NUMBERS, "S": STRINGS, "T": MOMENTS, "G": GEOMETRIES, "D": DISTANCES, "U": UNITS}
+LITERALS = dict(
+    zip("NSTGPDU", (NUMBERS, STRINGS, MOMENTS, GEOMETRIES, POINTS, DISTANCES, UNITS), strict=True),
+)
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 
-#: Conditions with a letter in braces for each literal: ranges, others, and those that no template can stand for.
+#: Conditions with a letter in braces for each literal: circles, ranges, others, and those without a template.
+CIRCLES = ("S_DWITHIN(globe, {P}, {D}, {U})", "S_DWITHIN(area, {P}, {D})")
 RANGES = (
     *(f"{name} {op} {{{kind}}}" for name, kind in (("x", "N"), ("name", "S"), ("at", "T")) for op in OPERATORS),
     *("x BETWEEN {N} AND {N}", "y between {N} and {N}", "at BETWEEN {T} AND {T}", "{N} < y", "{N}>=x", "{S} = name"),
@@ -113,9 +132,12 @@ WRONG = (
 
 
 def _shape(random: Random) -> str:
-    """Return a shape: half of all are conjunctions of ranges, a few are wrong."""
+    """Return a shape: half of all are conjunctions of ranges, some of them with a circle, a few are wrong."""
     if random.random() < 0.5:
-        return " AND ".join(random.choices(RANGES, k=random.randint(1, 3)))
+        conditions = random.choices(RANGES, k=random.randint(1, 3))
+        if random.random() < 0.3:
+            conditions[random.randrange(len(conditions))] = random.choice(CIRCLES)
+        return " AND ".join(conditions)
     conditions = random.choices(RANGES + OTHERS + WRONG if random.random() < 0.1 else RANGES + OTHERS, k=4)
     joined = [random.choice(["{} AND {}", "{}  OR {}", "({} OR {})", "NOT ({} AND {})"]) for _ in range(3)]
     whole = conditions[0]
@@ -205,11 +227,37 @@ def test_columns_have_the_boxes_of_the_filters(texts: list[str], learns: bool) -
     filters = dict(wanted.others)
     assert all(repr(mine) == repr(filters.pop(row)) for row, mine in found.others)
     for columns in found.columns:
+        if columns.circles is not None:
+            assert_same_boxes(columns, filters)
+            continue
         for i, row in enumerate(columns.rows.tolist()):
             ranges = {name: (max(lo[i], ANY_VALUE), hi[i]) for name, (lo, hi) in columns.ranges.items()}
             strings = {name: some[i] for name, some in columns.strings.items()}
             assert _box_of(filters.pop(row)) == (ranges, strings)
     assert not filters
+
+
+def assert_same_boxes(columns: TextColumns, filters: dict[int, tuple[Filter, ...]]) -> None:
+    axes = Axes()
+    for row, boxes in circle_boxes(columns, axes):
+        (filter,) = filters.pop(row)
+        assert [box for _, box in boxes] == boxes_of(filter, axes)
+        assert {number for number, _ in boxes} == {0}
+
+
+@pytest.mark.parametrize("frame", ["{}", "x < 5 AND {}"])
+@pytest.mark.parametrize("shape", CIRCLES)
+def test_each_circle_has_the_boxes_of_its_filter(shape: str, frame: str) -> None:
+    usual = [shape.format(P=f"POINT({i} 2)", D=f"{i}.5", U="'km'") for i in range(2)]
+    for point in POINTS:
+        for distance, unit in product(DISTANCES, set(UNITS) if "{U}" in shape else {""}):
+            texts = [frame.format(text) for text in (*usual, shape.format(P=point, D=distance, U=unit))]
+            wanted = one_by_one(texts, SCHEMA, learns=False)
+            with patch.object(compiling_texts, "_COLUMN", 1):
+                found = compile_texts(texts, SCHEMA)
+            assert_same_error(found, wanted)
+            for columns in found.columns if wanted.bad is None else ():
+                assert_same_boxes(columns, dict(wanted.others))
 
 
 def _box_of(filters: tuple[Filter, ...]) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
@@ -330,6 +378,13 @@ def test_most_texts_of_a_shape_are_columns() -> None:
     found = compile_texts(texts, Schema(), learns=True)
     assert [len(columns.rows) for columns in found.columns] == [97]
     assert [row for row, _ in found.others] == [0, 1]
+
+
+def test_most_texts_with_a_circle_are_columns() -> None:
+    texts = [f"S_DWITHIN(globe, POINT({i} {i / 2}), {i}.5, 'km') AND x > {i}" for i in range(99)]
+    found = compile_texts([*texts, "S_DWITHIN(globe, POINT(1e1 2), 3, 'km') AND x > 5"], SCHEMA)
+    assert [len(columns.rows) for columns in found.columns] == [97]
+    assert [row for row, _ in found.others] == [0, 1, 99]
 
 
 def test_an_integer_that_reads_as_its_neighbour_is_no_column() -> None:

@@ -451,3 +451,15 @@ def test_the_examples_of_the_page_run(broker: BrokerProcess) -> None:
         if "/take" in line:
             [message] = json.loads(done.stdout)["messages"]
             cursor = message["cursor"]
+
+
+@pytest.mark.parametrize(
+    ("path", "more"), [("/v1/subscriptions", {}), ("/v1/trial", {}), ("/v1/explain", {"event": {"price": 1}})]
+)
+def test_a_filter_in_another_dialect_is_answered_with_the_corrected_one(
+    broker: BrokerProcess, path: str, more: dict[str, object]
+) -> None:
+    refused = ask(f"{broker.url}{path}", "POST", {"filter": "price == 5 && size != 3", **more})
+    assert (refused.status, refused.json["position"]) == (400, 6)
+    assert refused.json["corrected"] == "price = 5 AND size <> 3"
+    assert refused.json["error"].endswith("write:\n  price = 5 AND size <> 3")

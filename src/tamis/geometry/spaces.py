@@ -33,6 +33,7 @@ __all__ = [
     "Derived",
     "as_ball",
     "chord",
+    "circle_balls",
     "cosine_ball",
     "derived_of",
     "sphere_vectors",
@@ -65,6 +66,7 @@ class Derived(NamedTuple):
         return f"{self.space}{_SEPARATOR}{self.attribute}"
 
 
+@lru_cache(maxsize=4096)
 def derived_of(name: str) -> Derived | None:
     """Return the space that a name stands for; None when it is an ordinary attribute."""
     space, separator, attribute = name.partition(_SEPARATOR)
@@ -132,6 +134,20 @@ def _circle(x: float, y: float, distance: float, on_sphere: bool) -> tuple[tuple
     return tuple(sphere_vectors(np.array([[x, y]]))[0].tolist()), chord(distance)
 
 
+def circle_balls(attribute: str, x: _Vectors, y: _Vectors, radii: _Vectors, *, on_sphere: bool) -> list[Ball]:
+    """Return circles around points as balls, as `as_ball` does: radii in metres on the sphere, else in units of x, y.
+
+    >>> [ball] = circle_balls("at", np.array([1.0]), np.array([2.0]), np.array([3.0]), on_sphere=False)
+    >>> ball.center, ball.radius
+    ((1.0, 2.0), 3.0)
+    """
+    name = Derived("sphere" if on_sphere else "plane", attribute).name
+    places = np.column_stack((x, y))
+    centers = (sphere_vectors(places) if on_sphere else places).tolist()
+    lengths = [chord(radius) if on_sphere else radius for radius in radii.tolist()]
+    return [Ball(name, tuple(center), length) for center, length in zip(centers, lengths, strict=True)]
+
+
 def as_ball(constraint: Constraint) -> Ball | None:
     """Return a constraint as a ball in a space of its attribute; None when it is none.
 
@@ -162,8 +178,10 @@ def vector_of(event: Mapping[str, Value], name: str) -> _Vectors | None:
     if not isinstance(value, shapely.Point):
         return None
     point = np.array([[value.x, value.y]])
-    vectors: _Vectors = (sphere_vectors(point) if derived.space == "sphere" else point)[0]
-    return vectors
+    if derived.space == "sphere":
+        point = sphere_vectors(point)
+    vector: _Vectors = point[0]
+    return vector
 
 
 def vectors_of_column(

@@ -39,7 +39,7 @@ __all__ = [
     "ball_table",
     "block_covers",
     "cover_side",
-    "pair_sides",
+    "decide_pairs",
     "scan_covered",
     "scan_covers",
     "tree_covers",
@@ -349,13 +349,37 @@ def scan_covered(balls: _Table, center: npt.NDArray[np.float64], radius: float, 
 
 
 @hot_kernel
-def pair_sides(
+def decide_pairs(
     balls: _Table,
-    slots: npt.NDArray[np.int32],
+    owners: npt.NDArray[np.int32],
+    entries: npt.NDArray[np.int32],
     points: npt.NDArray[np.float64],
     rows: npt.NDArray[np.int64],
-    sides: npt.NDArray[np.uint8],
+    verdicts: npt.NDArray[np.int8],
 ) -> None:
-    """Write for each pair whether ball ``slots[i]`` holds the point ``points[rows[i]]``."""
-    for i in range(slots.size):
-        sides[i] = cover_side(balls, np.int64(slots[i]), points[rows[i]], 0.0)
+    """Write for each pair whether the ball of ``entries[i]`` holds the point ``points[rows[i]]``: 1 or 0.
+
+    Ball ``slot`` belongs to the entry ``owners[slot]``; these ascend. Where the table says alive, the ball is negated.
+    A pair without a ball or without a point (NaN), and one that float64 cannot decide, keeps its verdict.
+    """
+    n = balls[_N]
+    for i in range(entries.size):
+        slot = _bisect_left(owners, n, entries[i])
+        if slot == n or owners[slot] != entries[i] or np.isnan(points[rows[i], 0]):
+            continue
+        side = cover_side(balls, slot, points[rows[i]], 0.0)
+        if side != UNCERTAIN:
+            verdicts[i] = (side == INSIDE) != (uint8_at(balls[_ALIVE], slot) != 0)
+
+
+@inline_kernel
+def _bisect_left(numbers: npt.NDArray[np.int32], n: Int, number: Int) -> Int:
+    """Return how many of the first ``n`` numbers, which ascend, are below ``number``."""
+    low, high = np.int64(0), np.int64(n)
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low

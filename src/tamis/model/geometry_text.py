@@ -144,6 +144,8 @@ def read_wkb(data: bytes) -> shapely.Geometry:
     """
     if data[:1] in (b"0", b"1"):  # the digits of a byte order: GEOS would take it for hexadecimal, too
         data = _from_hexadecimal(data)
+    if len(data) == _POINT_BYTES and data.startswith(_PLAIN_POINT):
+        return shapely.from_wkb(data)
     if not _is_plain(data):
         _check_wkb(data)
     return _read(shapely.from_wkb, data, "WKB")

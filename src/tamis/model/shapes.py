@@ -10,6 +10,7 @@ crosses the antimeridian has to be split there; a geodetic attribute does it its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -243,6 +244,7 @@ _SPLIT = (
 )
 
 
+_BEYOND = "a longitude beyond 180 or a latitude beyond 90 degrees; the longitude comes first"
 _THIRD = "a third coordinate is refused: regions lie in the plane; declare Region(z='drop') to leave it out"
 
 
@@ -347,16 +349,24 @@ def _find_flaw(found: shapely.Polygon, ring: npt.NDArray[np.float64]) -> str | N
 def _check_coordinates(geometry: shapely.Geometry) -> None:
     if geometry.is_empty:
         raise UnfitError("an empty geometry")
-    if not np.isfinite(shapely.get_coordinates(geometry)).all():
+    if isinstance(geometry, shapely.Point):
+        is_finite = math.isfinite(geometry.x) and math.isfinite(geometry.y)
+    else:
+        is_finite = bool(np.isfinite(shapely.get_coordinates(geometry)).all())
+    if not is_finite:
         raise UnfitError("NaN and infinity are not coordinates")
 
 
 def _on_the_globe(geometry: Operand) -> Operand:
     """Return longitudes and latitudes, what crosses the antimeridian cut there; `UnfitError` beyond the poles."""
+    if isinstance(geometry, shapely.Point):
+        if abs(geometry.x) > 180 or abs(geometry.y) > 90:
+            raise UnfitError(_BEYOND)
+        return geometry
     x, y = shapely.get_coordinates(geometry).T
     if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all()):
-        raise UnfitError("a longitude beyond 180 or a latitude beyond 90 degrees; the longitude comes first")
-    if isinstance(geometry, shapely.Point) or not any(_find_jump(ring) is not None for ring in _rings(geometry)):
+        raise UnfitError(_BEYOND)
+    if not any(_find_jump(ring) is not None for ring in _rings(geometry)):
         return geometry
     if isinstance(geometry, shapely.GeometryCollection):
         return shapely.GeometryCollection([_on_the_globe(part) for part in geometry.geoms])

@@ -14,6 +14,7 @@ from tamis.errors import (
     LimitError,
     ModelError,
     RefusedError,
+    SubscriptionError,
     SubscriptionSyntaxError,
     TamisError,
     UnknownSubscriptionError,
@@ -57,8 +58,15 @@ async def _tamis_error(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = "1"
     if isinstance(error, RefusedError | LimitError) and status in AUDITED_STATUS:
         server_of(request).note_refusal(request, f"{request.method} {request.url.path}", str(error))
-    place = {"position": error.position} if isinstance(error, SubscriptionSyntaxError) else {}
-    return _answer(status, str(error), headers, place)
+    return _answer(status, str(error), headers, _in_filter(error))
+
+
+def _in_filter(error: Exception) -> dict[str, int | str]:
+    """Return the place of a mistake in a filter's text, and the text as it was probably meant, if they are known."""
+    if not isinstance(error, SubscriptionError | SubscriptionSyntaxError):
+        return {}
+    known = {"position": error.position, "corrected": error.corrected}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -79,7 +87,7 @@ def _problem(request: Request, error: HTTPException, headers: dict[str, str]) ->
 
 
 def _answer(
-    status: int, problem: str, headers: dict[str, str] | None = None, more: dict[str, int] | None = None
+    status: int, problem: str, headers: dict[str, str] | None = None, more: dict[str, int | str] | None = None
 ) -> Response:
     body = {"error": problem, "status": status, **(more or {})}
     return JSONResponse(body, status, headers)

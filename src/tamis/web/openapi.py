@@ -240,7 +240,12 @@ _SCHEMAS: Json = {
     "Problem": {
         "type": "object",
         "required": ["error", "status"],
-        "properties": {"error": {"type": "string"}, "status": {"type": "integer"}},
+        "properties": {
+            "error": {"type": "string"},
+            "status": {"type": "integer"},
+            "position": {"type": "integer", "description": "The character of the filter at which the mistake is."},
+            "corrected": {"type": "string", "description": "The filter as it was probably meant."},
+        },
     },
 }
 

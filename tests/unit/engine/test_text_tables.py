@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 
-from tamis import Engine, SubscriptionTable
+from tamis import Engine, Number, Region, Schema, SubscriptionTable
 from tamis.engine import engine as engine_module
 from tamis.errors import DuplicateSubscriptionError, TableError
 
@@ -121,3 +122,46 @@ def test_an_id_that_left_is_free_again() -> None:
     engine.subscribe("price = -1", id="id 8")
     assert "id 8" in engine.match({"price": -1})
     assert "id 8" not in engine.match({"price": 8, "symbol": "S3"})
+
+
+def _circle_engines(n: int = N) -> tuple[Engine, Engine]:
+    """Return an engine that got circles, some over the antimeridian or a pole, at once, and one that got each alone."""
+    random = Random(5)
+    places = [(random.uniform(-180, 180), random.choice([random.uniform(-80, 80), 89.5, -90, 0])) for _ in range(n)]
+    some = [
+        f"S_DWITHIN(at, POINT({x:.3f} {y:.3f}), {random.choice([1, 250.5, 3000])}, 'km') AND price < {i % 9}"
+        for i, (x, y) in enumerate(places)
+    ]
+    some[7] = "S_DWITHIN(at, POINT(1e1 5), 100, 'km') AND price < 5"  # an unusual literal among the others
+    some[40] = "S_INTERSECTS(at, BBOX(0, 0, 90, 45))"
+    schema = Schema({"at": Region(geodetic=True), "price": Number()})
+    at_once, one_by_one = Engine(schema), Engine(schema)
+    at_once.subscribe_table(SubscriptionTable.from_arrow(pa.table({"id": list(range(n)), "filter": some})))
+    for i, text in enumerate(some):
+        one_by_one.subscribe(text, id=i)
+    return at_once, one_by_one
+
+
+CIRCLE_EVENTS = [
+    {"at": shape, "price": price}
+    for shape in ((179.99, 0.1), (-179.99, -0.2), (0, 89.9), (10, 5), (13.4, 52.5), "LINESTRING(170 0, -170 5)")
+    for price in (0, 4)
+] + [{"price": 1}, {"at": (10, 5)}]
+
+
+def test_circles_at_once_match_like_each_alone(tmp_path: Path) -> None:
+    at_once, one_by_one = _circle_engines()
+    for id in (3, 7, 40, 77):
+        at_once.unsubscribe(id)
+        one_by_one.unsubscribe(id)
+    at_once.save(tmp_path)
+    loaded = Engine.load(tmp_path)
+    wanted = [one_by_one.match(event) for event in CIRCLE_EVENTS]
+    assert sum(map(len, wanted)) > len(CIRCLE_EVENTS)
+    frame = {name: [event.get(name) for event in CIRCLE_EVENTS] for name in ("at", "price")}
+    for engine in (at_once, loaded):
+        assert [engine.match(event) for event in CIRCLE_EVENTS] == wanted
+        matches = engine.match_table(frame)
+        assert [matches.of(i) for i in range(len(CIRCLE_EVENTS))] == wanted
+    assert list(at_once) == list(one_by_one)
+    assert at_once.subscription(50) == one_by_one.subscription(50)

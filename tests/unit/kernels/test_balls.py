@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -153,11 +155,22 @@ def test_blocks_read_the_sign_only(plain):
 
 @FORMS
 def test_pairs_of_points_and_balls(plain):
-    centers, radii = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([5.0, 1.0])
-    table, _alive = table_of(centers, radii)
-    points = np.array([[3.0, 4.0], [1.0, 2.0]])
-    sides = np.empty(4, np.uint8)
-    pick(balls.pair_sides, plain)(
-        table, np.array([0, 1, 0, 1], np.int32), points, np.array([0, 0, 1, 1], np.int64), sides
-    )
-    assert sides.tolist() == [INSIDE, OUTSIDE, INSIDE, INSIDE]
+    centers, radii = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), np.array([5.0, 1.0, 1.0])
+    negated = np.array([0, 0, 1], np.uint8)
+    table = balls.ball_table(centers, radii, negated, (0, 3))
+    points = np.array([[3.0, 4.0], [1.0, 2.0], [math.nan, math.nan]])
+    entries = np.array([2, 5, 9, 2, 5, 9, 2, 1, 7, 10], np.int32)  # 1, 7 and 10 have no ball
+    rows = np.array([0, 0, 0, 1, 1, 1, 2, 1, 1, 1], np.int64)
+    verdicts = np.full(10, -1, np.int8)
+    pick(balls.decide_pairs, plain)(table, np.array([2, 5, 9], np.int32), entries, points, rows, verdicts)
+    assert verdicts.tolist() == [1, 0, 1, 1, 1, 0, -1, -1, -1, -1]
+
+
+@FORMS
+def test_a_pair_that_float64_cannot_decide_keeps_its_verdict(plain):
+    centers, radii, negated = np.array([[0.1, 0.2]]), np.array([math.hypot(0.1, 0.2)]), np.zeros(1, np.uint8)
+    table = balls.ball_table(centers, radii, negated, (0, 1))
+    verdicts = np.full(1, -1, np.int8)
+    owners, entries, rows = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int64)
+    pick(balls.decide_pairs, plain)(table, owners, entries, np.zeros((1, 2)), rows, verdicts)
+    assert verdicts.tolist() == [-1]

@@ -122,3 +122,16 @@ def test_geojson_as_text_is_read_like_geojson(text: str, problem: str) -> None:
     assert Region().canonical(' {"type": "Point", "coordinates": [1, 2]}').equals(shapely.Point(1, 2))
     with pytest.raises(UnfitError, match=problem):
         Region().canonical(text)
+
+
+@pytest.mark.parametrize("place", [(180, 90), (-180, -90), (0, 0)])
+def test_places_of_the_globe(place: tuple[float, float]) -> None:
+    assert region(place, geodetic=True) == shapely.Point(place)
+
+
+@pytest.mark.parametrize(("x", "y"), [(180.1, 0), (-181, 0), (0, 90.1), (0, -91)])
+@pytest.mark.parametrize("form", ["POINT({0} {1})", "LINESTRING(0 0, {0} {1})"])
+def test_places_beyond_the_globe_are_refused(form: str, x: float, y: float) -> None:
+    with pytest.raises(UnfitError, match="a longitude beyond 180 or a latitude beyond 90 degrees"):
+        region(form.format(x, y), geodetic=True)
+    region(form.format(x, y))  # of the plane

@@ -69,6 +69,9 @@ SIDES = {
     Part.Y_MAX: (3, 3),
 }
 
+#: The axes on which a point lies at its x, and at either coordinate; in tuples, which are searched by identity.
+_X = (Part.X, Part.X_MIN, Part.X_MAX)
+_X_OR_Y = (*_X, Part.Y, Part.Y_MIN, Part.Y_MAX)
 
 #: Different expressions that get an axis: each costs every event the time to compute it. The others are asked alone.
 MOST_FORMULAS = 256
@@ -198,8 +201,11 @@ class Axes:
                 value = _derived_value(event, axis.attribute)
             if value is None or number >= n_axes:
                 continue
-            if type(value) is float and axis.part is Part.NUMBER:  # the usual case, without a call
+            if type(value) is float and axis.part is Part.NUMBER:  # the usual cases, without a call
                 low[number] = high[number] = value
+                continue
+            if type(value) is shapely.Point and axis.part in _X_OR_Y:
+                low[number] = high[number] = value.x if axis.part in _X else value.y
                 continue
             lower, upper = self._interval(axis, value)
             if lower != upper:

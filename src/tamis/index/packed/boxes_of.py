@@ -54,7 +54,7 @@ from tamis.model.subscription import (
 )
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["MAX_BOXES", "Box", "Sides", "boxes_of", "choices_of", "open_constraints"]
+__all__ = ["MAX_BOXES", "Box", "Sides", "boxes_of", "choices_of", "open_constraints", "sides_of_circle"]
 
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
@@ -247,12 +247,20 @@ def _geometric(constraint: Geometric, axes: Axes) -> _Choice:
     if constraint.negated:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
     x, y = (axes.number(constraint.attribute, part) for part in (Part.X, Part.Y))
-    bounds = constraint.geometry.bounds
-    if constraint.on_sphere:
-        return _Choice([{x: a, y: b} for a, b in bounds_of_circle(bounds, constraint.distance)], exact=False)
-    low_x, low_y = (math.nextafter(bounds[i] - constraint.distance, -math.inf) for i in (0, 1))
-    high_x, high_y = (math.nextafter(bounds[i] + constraint.distance, math.inf) for i in (2, 3))
-    return _Choice([{x: (max(low_x, ANY_VALUE), high_x), y: (max(low_y, ANY_VALUE), high_y)}], exact=False)
+    sides = sides_of_circle(constraint.geometry.bounds, constraint.distance, (x, y), on_sphere=constraint.on_sphere)
+    return _Choice(sides, exact=False)
+
+
+def sides_of_circle(
+    bounds: tuple[float, float, float, float], distance: float, axes: tuple[int, int], *, on_sphere: bool
+) -> list[Sides]:
+    """Return boxes on two axes that hold all points at most so far from a box: one, or two at the antimeridian."""
+    x, y = axes
+    if on_sphere:
+        return [{x: a, y: b} for a, b in bounds_of_circle(bounds, distance)]
+    low_x, low_y = (math.nextafter(bounds[i] - distance, -math.inf) for i in (0, 1))
+    high_x, high_y = (math.nextafter(bounds[i] + distance, math.inf) for i in (2, 3))
+    return [{x: (max(low_x, ANY_VALUE), high_x), y: (max(low_y, ANY_VALUE), high_y)}]
 
 
 #: A box around a part of a geometry, and the questions about simple polygons that decide it for plain values.

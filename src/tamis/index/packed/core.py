@@ -83,11 +83,12 @@ class PackedCore:
 
         Return, where there are columns, the rows that are decided without a look at the subscription.
         """
-        self._store.add_many(rows.tolist(), subscriptions)
+        circles = [one for one in columns or () if one.circles is not None]
+        self._store.add_many(rows.tolist(), subscriptions, circles)
         try:
-            self._store.add_columns(columns or ())
+            self._store.add_columns([one for one in columns or () if one.circles is None])
         except BaseException:
-            for row in rows.tolist():
+            for row in np.concatenate([rows, *(one.rows for one in circles)]).tolist():
                 self._store.remove(row)
             raise
         return [] if columns is None else self._store.decided(rows)

@@ -11,7 +11,8 @@ is never the narrower one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -77,11 +78,13 @@ class PackedSearch:
             rows = np.concatenate((rows, store.balls.match(event)))
         if store.n_special:
             entries = store.special.match_point(lowest, highest, special) if len(store.special) else NO_ROWS
-            found = [*self._decided(event, entries, is_point=is_point), *self._ask_loose(event)]
-            found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
-            if len(rows) + len(found) <= _FEW:
-                return np.array(sorted({*rows.tolist(), *found}), np.int32)
-            return np.union1d(rows, found).astype(np.int32)
+            found = self._decided(event, entries, is_point=is_point) + self._ask_loose(event)
+            if texts.views:
+                found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
+            if found:
+                if len(rows) + len(found) <= _FEW:
+                    return np.array(sorted({*rows.tolist(), *found}), np.int32)
+                return np.union1d(rows, found).astype(np.int32)
         if len(rows):
             rows.sort()
         return rows
@@ -227,17 +230,23 @@ class PackedSearch:
         if not len(entries):
             return []
         store, known = self._store, self._store.entries
-        sure = known.exact[entries] & is_point
-        found: list[int] = known.row[entries[sure]].tolist()
-        left = entries[~sure]
-        if is_point and len(left):
-            pairs = np.zeros(len(left), np.int64)
-            verdicts = store.deciders.decide(left, pairs, OneEvent(event), known, store.axes)
-            found += known.row[left[verdicts == YES]].tolist()
-            left = left[verdicts == OPEN]
-        return found + self._asked(event, left)
+        if not is_point:
+            return self._asked(event, entries)
+        found: list[int] = []
+        if known.has_exact:
+            sure = known.exact[entries]
+            found += known.row[entries[sure]].tolist()
+            entries = entries[~sure]
+            if not len(entries):
+                return found
+        pairs = np.zeros(len(entries), np.int64)
+        verdicts = store.deciders.decide(entries, pairs, OneEvent(event), known, store.axes).tolist()
+        found += compress(known.row[entries].tolist(), [verdict == YES for verdict in verdicts])
+        if OPEN in verdicts:
+            found += self._asked(event, compress(entries.tolist(), [verdict == OPEN for verdict in verdicts]))
+        return found
 
-    def _asked(self, event: Event, entries: Rows) -> list[int]:
+    def _asked(self, event: Event, entries: Iterable[int]) -> list[int]:
         """Return the rows of the entries whose raw values match; a row may come twice."""
         known = self._store.entries
         return self._ask(event, [(int(known.row[i]), (int(known.filter[i]),)) for i in entries])

@@ -32,12 +32,12 @@ from tamis.index.packed.axes import Axes, Part
 from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes_of import Box, Sides, boxes_of
+from tamis.index.packed.boxes_of_columns import ColumnSides, circle_boxes, sides_of_columns
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.texts.text_index import TextIndex, TextPart
 from tamis.index.packed.trees import HulledTree, PackedTrees, tree_of
 from tamis.index.protocols import IndexStatistics, Rows
-from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import SubscriptionTable
@@ -48,9 +48,8 @@ _Corners = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 #: A row, and the boxes of its subscription with the numbers of their filters.
 _Rowed = tuple[int, list[tuple[int, Box]]]
 
-#: The sides of many boxes, by axis; and some of such boxes: their rows, their sides, and which of them.
-_ColumnSides = dict[int, _Corners]
-_Piece = tuple[Rows, _ColumnSides, slice]
+#: Some of many boxes: their rows, their sides, and which of them.
+_Piece = tuple[Rows, ColumnSides, slice]
 
 #: Rows are added in steps of at most ``_MOST_CORNERS`` sides of boxes (float64), but of at least ``_LEAST_STEP`` rows.
 _MOST_CORNERS, _LEAST_STEP = 1 << 22, 1 << 10
@@ -81,8 +80,13 @@ class PackedStore:
         """Add a subscription under a row above all others."""
         self.add_many([row], [subscription])
 
-    def add_many(self, rows: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
-        """Add subscriptions under ascending rows above all others: all or, if a filter has no boxes, none."""
+    def add_many(
+        self, rows: Sequence[int], subscriptions: Sequence[Subscription], circles: Sequence[TextColumns] = ()
+    ) -> None:
+        """Add subscriptions under ascending rows above all others, and texts with circles under rows among them.
+
+        All are added or, if a filter has no boxes, none.
+        """
         plain, special, balls = list[_Rowed](), list[_Rowed](), list[tuple[int, Ball]]()
         trees, never = list[tuple[int, HulledTree]](), list[int]()
         for row, subscription in zip(rows, subscriptions, strict=True):
@@ -97,6 +101,9 @@ class PackedStore:
                     (plain if len(boxes) == 1 and boxes[0][1].exact else special).append((row, boxes))
                 else:
                     never.append(row)
+        if circles:
+            special += [rowed for columns in circles for rowed in circle_boxes(columns, self.axes)]
+            special.sort(key=lambda rowed: rowed[0])
         self._grow()
         for row, ball in balls:
             self.balls.add(row, ball)
@@ -164,7 +171,7 @@ class PackedStore:
 
     def add_columns(self, columns: Sequence[TextColumns]) -> None:
         """Add texts under rows above all that were added before in other calls; if it raises, none is added."""
-        boxes = [(one.rows, _sides_of(one, self.axes)) for one in columns]
+        boxes = [(one.rows, sides_of_columns(one, self.axes)) for one in columns]
         self._grow()
         step = self._step()
         pieces = [(rows, sides, slice(i, i + step)) for rows, sides in boxes for i in range(0, len(rows), step)]
@@ -286,14 +293,3 @@ def _as_rows(numbers: Iterable[int]) -> Rows:
 
 def _size(piece: _Piece) -> int:
     return len(piece[0][piece[2]])
-
-
-def _sides_of(columns: TextColumns, axes: Axes) -> _ColumnSides:
-    """Return the sides of texts by axis; what demands a value demands it even where it is open below."""
-    sides: _ColumnSides = {}
-    for name, (lo, hi) in columns.ranges.items():
-        sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
-    for name, texts in columns.strings.items():
-        codes = np.array([axes.code(name, text) for text in texts], np.float64)
-        sides[axes.number(name, Part.CODE)] = codes, codes
-    return sides

@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.arrays import Growing
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.matching import Snapshot
 from tamis.index.packed.boxes_of import MAX_BOXES, Sides, choices_of
-from tamis.index.packed.growing import Growing
 from tamis.index.packed.texts.trees import SideStep, steps_of
 from tamis.index.protocols import Rows
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size

@@ -60,7 +60,7 @@ class Region(AttributeType):
     def canonical(self, value: object) -> shapes.RegionValue:
         """Return valid shapely geometry from WKT, WKB, GeoJSON, shapely or (x, y)."""
         found = shapes.region(value, drop_z=self.z == "drop", geodetic=self.geodetic)
-        if self.geodetic and found.length > MAX_DEGREES:
+        if self.geodetic and not isinstance(found, shapely.Point) and found.length > MAX_DEGREES:
             raise LimitError("degrees of all edges of a geodetic region", math.ceil(found.length), MAX_DEGREES)
         return found
 

@@ -1,11 +1,11 @@
 /** The broker's HTTP interface: everything the page shows comes from here. */
 
-/** A refusal: the status, what the broker says, and where in a filter's text, if there. */
+/** A refusal: the status, what the broker says, and for a filter the text as it was probably meant, if known. */
 export class Problem extends Error {
-  constructor(status, text, position) {
+  constructor(status, text, corrected) {
     super(text);
     this.status = status;
-    this.position = position;
+    this.corrected = corrected;
   }
 }
 
@@ -55,6 +55,6 @@ async function request(method, path, body, signal, again = true) {
   } catch {
     throw new Problem(response.status, text.slice(0, 300));
   }
-  if (!response.ok) throw new Problem(response.status, answer?.error ?? response.statusText, answer?.position);
+  if (!response.ok) throw new Problem(response.status, answer?.error ?? response.statusText, answer?.corrected);
   return answer;
 }

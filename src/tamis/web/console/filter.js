@@ -13,7 +13,10 @@ export function filterField(text, tried) {
     const number = ++latest, filter = area.value.trim();
     asking.abort(); // the broker need not answer what nobody waits for
     asking = new AbortController();
-    if (!filter) return fill(problem);
+    if (!filter) {
+      fill(problem);
+      return tried(null);
+    }
     try {
       const answer = await post("/v1/trial", { filter, covering: false }, asking.signal);
       if (number !== latest) return;
@@ -23,9 +26,15 @@ export function filterField(text, tried) {
       if (number === latest) tried(whole);
     } catch (failure) {
       if (number !== latest) return;
-      fill(problem, failure.message);
+      show(failure);
       tried(null);
     }
+  }
+
+  /** Show what is wrong, and offer the text that was probably meant. */
+  function show(failure) {
+    const use = () => { area.value = failure.corrected; check(); area.focus(); };
+    fill(problem, failure.message, failure.corrected ? el("button", { type: "button", onclick: use }, "Use this text") : null);
   }
 
   area.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(check, 250); });
@@ -33,7 +42,7 @@ export function filterField(text, tried) {
     element: el("div", {}, area, problem),
     get value() { return area.value.trim(); },
     set value(given) { area.value = given; check(); },
-    say: (words) => fill(problem, words),
+    show,
     check,
   };
 }

@@ -72,7 +72,7 @@ export function subscriptionsView(view) {
       reload();
     } catch (problem) {
       fill(status);
-      field.say(problem.message);
+      field.show(problem);
     }
   }
 

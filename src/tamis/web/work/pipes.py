@@ -28,12 +28,16 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """A value as JSON text, or the class of a `TamisError` and its arguments; ``defect`` is an error of ours."""
+    """A value as JSON text, or the class of a `TamisError`, its arguments and the corrected text of a filter, if any.
+
+    ``defect`` is an error of ours.
+    """
 
     value: str = ""
     error: str = ""
     arguments: str = "[]"
     defect: str = ""
+    corrected: str | None = None
 
 
 def frame(message: Question | Answer) -> bytes:

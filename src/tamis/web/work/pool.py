@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from tamis import errors
-from tamis.errors import InvariantError, RefusedError, TamisError
+from tamis.errors import InvariantError, RefusedError, SubscriptionError, SubscriptionSyntaxError, TamisError
 from tamis.web.work.fair_queue import FairQueue
 from tamis.web.work.pipes import HEADER, Answer, Question, frame
 
@@ -121,5 +121,8 @@ def _value(answer: Answer) -> Any:
         kind = getattr(errors, answer.error)
         if not issubclass(kind, TamisError):
             raise InvariantError(f"a worker process answered {answer.error}")
-        raise kind(*json.loads(answer.arguments))
+        error = kind(*json.loads(answer.arguments))
+        if isinstance(error, SubscriptionError | SubscriptionSyntaxError):
+            error.corrected = answer.corrected
+        raise error
     return json.loads(answer.value)

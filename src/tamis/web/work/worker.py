@@ -51,7 +51,8 @@ def _answered(question: Question) -> Answer:
     try:
         return Answer(value=value_of(JOBS[question.job](question.arguments, question.blobs)))
     except TamisError as error:
-        return Answer(error=type(error).__name__, arguments=value_of(error.args))
+        corrected = getattr(error, "corrected", None)
+        return Answer(error=type(error).__name__, arguments=value_of(error.args), corrected=corrected)
     except MemoryError:
         return Answer(error=LimitError.__name__, arguments=value_of(("bytes of memory", MAX_MEMORY + 1, MAX_MEMORY)))
     except Exception as error:  # ours: the broker answers 500, and the log says more

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.lines import line_aligned
+from tamis.index.packed.arrays import line_aligned
 from tamis.index.saved_arrays import Ascending, Below, Declared, Offsets, SavedArrays, Size
 from tamis.kernels.bitmaps import order as node
 from tamis.kernels.bitmaps.build import (

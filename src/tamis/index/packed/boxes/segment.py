@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.packed.arrays import line_aligned
 from tamis.index.packed.boxes.bitmaps import BITMAP_ARRAYS, bitmap_arrays, check_bitmaps
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.grouping import pair_arrays
 from tamis.index.packed.boxes.slots import Slots
-from tamis.index.packed.lines import line_aligned
 from tamis.index.saved_arrays import MOST_ROWS, Ascending, Below, Declared, Intervals, Offsets, SavedArrays, Size
 from tamis.kernels import directory as at
 from tamis.kernels.boxes.pairs_build import GROUP_WIDTH, N_FILTERED, NO_COLUMN, find_bad_group

@@ -7,15 +7,14 @@ is asked on raw values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.index.saved_arrays import Ascending, Declared, Finite, Flags, SavedArrays
-from tamis.kernels.balls import ball_table, pair_sides
-from tamis.kernels.vectors import UNCERTAIN
+from tamis.kernels.balls import ball_table, decide_pairs
 from tamis.model.subscription import Ball
 
 __all__ = ["MixedBalls"]
@@ -38,31 +37,27 @@ class _Columns(NamedTuple):
     centers: _FloatArray
     radii: _FloatArray
     negated: npt.NDArray[np.uint8]
-    n: int = 0
+    n: int
+    #: What kernels read of the balls.
+    table: npt.NDArray[np.int64]
 
-    def appended(self, entry: int, ball: Ball) -> _Columns:
-        """Return the columns with one more ball; readers of these keep theirs."""
-        grown = self
-        if self.n == len(self.radii):
-            room = max(_FIRST_ROOM, 2 * self.n)
-            old = (self.entries, self.centers, self.radii, self.negated)
-            grown = _Columns._make([*(np.resize(one, (room, *one.shape[1:])) for one in old), self.n])
-        grown.entries[self.n], grown.centers[self.n], grown.radii[self.n] = entry, ball.center, ball.radius
-        grown.negated[self.n] = ball.negated
-        return grown._replace(n=self.n + 1)
+    @classmethod
+    def of(cls, arrays: Iterable[npt.NDArray[Any]], n: int) -> _Columns:
+        """Return columns of arrays of which ``n`` rows count."""
+        entries, centers, radii, negated = arrays
+        return cls(entries, centers, radii, negated, n, ball_table(centers, radii, negated, (0, n)))
 
-    def sides(
-        self, entries: npt.NDArray[np.int32], events: npt.NDArray[np.int64], vectors: _FloatArray
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8]]:
-        """Return which of the pairs (entry, event) are about these balls, and on which side the events' vectors are."""
-        slots = np.minimum(np.searchsorted(self.entries[: self.n], entries), self.n - 1)
-        mine = self.entries[slots] == entries
-        slots = slots[mine].astype(np.int32)
-        found = np.empty(len(slots), np.uint8)
-        table = ball_table(self.centers, self.radii, self.negated, (0, self.n))
-        pair_sides(table, slots, vectors, events[mine], found)
-        found[np.isnan(vectors[events[mine], 0])] = UNCERTAIN  # no vector: raw values know why
-        return mine, np.where(found == UNCERTAIN, found, found ^ self.negated[slots])
+    def appended(self, entries: Sequence[int], balls: Sequence[Ball]) -> _Columns:
+        """Return the columns with more balls; readers of these keep theirs."""
+        arrays: tuple[npt.NDArray[Any], ...] = self[:4]
+        stop = self.n + len(balls)
+        if stop > len(self.radii):
+            room = max(_FIRST_ROOM, 2 * self.n, stop)
+            arrays = tuple(np.resize(one, (room, *one.shape[1:])) for one in arrays)
+        added = slice(self.n, stop)
+        arrays[0][added], arrays[1][added] = entries, [ball.center for ball in balls]
+        arrays[2][added], arrays[3][added] = [ball.radius for ball in balls], [ball.negated for ball in balls]
+        return _Columns.of(arrays, stop)
 
 
 class MixedBalls:
@@ -71,35 +66,41 @@ class MixedBalls:
     def __init__(self) -> None:
         self._columns: dict[tuple[str, int], _Columns] = {}
 
-    def __len__(self) -> int:
-        return sum(one.n for one in self._columns.values())
+    def __bool__(self) -> bool:
+        return bool(self._columns)
 
-    def add(self, entry: int, ball: Ball) -> None:
-        """Add the ball of an entry above all others."""
-        key = ball.attribute, len(ball.center)
-        known = self._columns.get(key) or _Columns(
-            np.empty(0, np.int32), np.empty((0, key[1])), np.empty(0), np.empty(0, np.uint8)
-        )
-        self._columns[key] = known.appended(entry, ball)
+    def add(self, entries: Sequence[int], balls: Sequence[Ball]) -> None:
+        """Add the balls of ascending entries above all others."""
+        groups: dict[tuple[str, int], tuple[list[int], list[Ball]]] = {}
+        for entry, ball in zip(entries, balls, strict=True):
+            mine = groups.setdefault((ball.attribute, len(ball.center)), ([], []))
+            mine[0].append(entry)
+            mine[1].append(ball)
+        for key, mine in groups.items():
+            known = self._columns.get(key)
+            if known is None:
+                shapes = {"balls": 0, "dimension": key[1]}
+                arrays = (np.empty([shapes[str(size)] for size in one.shape], one.dtype) for one in _ARRAYS.values())
+                known = _Columns.of(arrays, 0)
+            self._columns[key] = known.appended(*mine)
 
-    def sides(
+    def decide(
         self,
+        verdicts: npt.NDArray[np.int8],
         entries: npt.NDArray[np.int32],
         events: npt.NDArray[np.int64],
         vectors_of: Callable[[str], _FloatArray | None],
-    ) -> npt.NDArray[np.uint8]:
-        """Return for each pair whether the ball holds; UNCERTAIN where raw values must be asked.
+    ) -> None:
+        """Write the verdict of each pair whose ball can say; the others keep theirs.
 
         ``vectors_of`` gives the vectors float64[n, d] of the events, which ``events`` numbers; None if they have none.
         """
-        found = np.full(len(entries), UNCERTAIN, np.uint8)
         for (attribute, dimension), columns in list(self._columns.items()):
             vectors = vectors_of(attribute)
-            if vectors is None or vectors.shape[1:] != (dimension,) or not columns.n:
-                continue
-            mine, sides = columns.sides(entries, events, np.require(vectors, np.float64, ["C", "W"]))
-            found[mine] = sides
-        return found
+            if vectors is not None and vectors.shape[1:] == (dimension,):
+                if not (vectors.flags.carray and vectors.dtype == np.float64):
+                    vectors = np.require(vectors, np.float64, ["C", "W"])
+                decide_pairs(columns.table, columns.entries, entries, vectors, events, verdicts)
 
     def dimensions(self) -> list[tuple[str, int]]:
         """Return the attributes and dimensions of the balls."""
@@ -110,8 +111,7 @@ class MixedBalls:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, ((attribute, _), columns) in enumerate(self._columns.items()):
             arrays[f"{i}.attribute"] = np.frombuffer(attribute.encode(), np.uint8)
-            own = {name: array for name, array in columns._asdict().items() if name != "n"}
-            arrays |= {f"{i}.{name}": array[: columns.n] for name, array in own.items()}
+            arrays |= {f"{i}.{name}": getattr(columns, name)[: columns.n] for name in _ARRAYS}
         return arrays
 
     @classmethod
@@ -120,6 +120,7 @@ class MixedBalls:
         balls = cls()
         for i in range(sum(name.endswith(".attribute") for name in arrays)):
             own = arrays.under(f"{i}.")
-            columns, sizes = own.take(_ARRAYS, entries=n_entries)
-            balls._columns[own.text("attribute"), sizes["dimension"]] = _Columns(**columns, n=sizes["balls"])
+            arrays_by_name, sizes = own.take(_ARRAYS, entries=n_entries)
+            columns = _Columns.of((arrays_by_name[name] for name in _ARRAYS), sizes["balls"])
+            balls._columns[own.text("attribute"), sizes["dimension"]] = columns
         return balls

@@ -25,7 +25,6 @@ from tamis.index.protocols import Lookup, Rows
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.polygons.flat_rings import Rings
 from tamis.kernels.polygons.region_tests import OPEN
-from tamis.kernels.vectors import INSIDE, UNCERTAIN
 from tamis.model.schema import Event
 from tamis.model.shapes import is_plain
 from tamis.model.tables import EventTable
@@ -122,25 +121,27 @@ class Deciders:
     def append(self, numbers: Sequence[int], boxes: Sequence[Box]) -> None:
         """Take what the boxes of the next entries leave open."""
         self._regions.append([box.regions for box in boxes])
-        for number, box in zip(numbers, boxes, strict=True):
-            if box.ball is not None:
-                self._balls.add(number, box.ball)
+        balls = [(number, box.ball) for number, box in zip(numbers, boxes, strict=True) if box.ball is not None]
+        if balls:
+            self._balls.add(*zip(*balls, strict=True))
 
     def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
-        shapes = lambda axis: values.shapes(axes.attribute(axis))  # noqa: E731
-        verdicts, n_open = self._regions.decide(shapes, event, entries)
-        for attribute in {axes.attribute(axis) for axis in self._regions.axes}:
-            compound = values.compound(attribute)
-            if compound is not None:
-                verdicts[compound[event]] = OPEN
-                n_open = 1
+        verdicts, n_open = self._regions.decide(lambda axis: values.shapes(axes.attribute(axis)), event, entries)
+        if self._regions.axes:
+            for attribute in {axes.attribute(axis) for axis in self._regions.axes}:
+                compound = values.compound(attribute)
+                if compound is not None:
+                    verdicts[compound[event]] = OPEN
+                    n_open = 1
         if not n_open:
             return verdicts
-        if len(self._balls):
-            needed, place = np.unique(event, return_inverse=True)
-            sides = self._balls.sides(entries, place.reshape(-1), lambda name: values.vectors(name, needed))
-            verdicts = np.where(sides == UNCERTAIN, verdicts, sides == INSIDE).astype(np.int8)
+        if self._balls:
+            if values.table is None:
+                needed, place = event[:1], event
+            else:
+                needed, place = np.unique(event, return_inverse=True)
+            self._balls.decide(verdicts, entries, place, lambda name: values.vectors(name, needed))
         if values.table is not None:
             self._ask_strings(verdicts, entries, event, values.table, known, axes)
         return verdicts

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set, rings_of
+from tamis.index.packed.arrays import Growing
 from tamis.index.protocols import Rows
 from tamis.index.saved_arrays import Below, Declared, Finite, Offsets, SavedArrays, Size
 from tamis.kernels.polygons.flat_rings import Rings, are_points, find_bad_ring, new_corners
@@ -46,29 +47,6 @@ _COLUMNS: Final = {
 }
 
 
-class _Growing:
-    """A column with room to grow; rows that are there never change."""
-
-    def __init__(self, rows: npt.NDArray[Any]) -> None:
-        self._rows = rows
-        self._n = len(rows)
-
-    def append(self, rows: npt.NDArray[Any]) -> None:
-        """Add rows; those who hold the column from before keep what they hold."""
-        stop = self._n + len(rows)
-        if stop > len(self._rows):
-            wider = np.empty((max(2 * len(self._rows), stop, 64), *self._rows.shape[1:]), self._rows.dtype)
-            wider[: self._n] = self._rows[: self._n]
-            self._rows = wider
-        self._rows[self._n : stop] = rows
-        self._n = stop
-
-    @property
-    def rows(self) -> npt.NDArray[Any]:
-        """All rows."""
-        return self._rows[: self._n]
-
-
 class RegionTests:
     """The polygons that entries ask about; entry e has the tests ``first[e]`` to ``first[e] + count[e] - 1``.
 
@@ -77,26 +55,26 @@ class RegionTests:
 
     def __init__(self) -> None:
         self._columns = {
-            name: _Growing(np.empty((0, *(n for n in one.shape if isinstance(n, int))), one.dtype))
+            name: Growing(np.empty((0, *(n for n in one.shape if isinstance(n, int))), one.dtype))
             for name, one in _COLUMNS.items()
         }
         for name in ("start", "block_start"):
-            self._columns[name].append(np.zeros(1, np.int64))
+            self._columns[name].extend(np.zeros(1, np.int64))
         #: The axes of all tests there are; replaced, never changed, as readers may be at it.
         self.axes: frozenset[int] = frozenset()
 
     def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
         """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
-        known = len(self._columns["wanted"].rows)
+        known = len(self._columns["wanted"].values)
         counts = [len(some) for some in tests]
         flat = [one for some in tests for one in some]
         if flat:
             self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
             self.axes |= {axis for axis, _ in flat}
-            self._columns["axis"].append(np.array([axis for axis, _ in flat]))
-            self._columns["wanted"].append(np.array([relation_set(one.relations) for _, one in flat]))
-        self._columns["first"].append(known + np.cumsum([0, *counts[:-1]]))
-        self._columns["count"].append(np.array(counts))
+            self._columns["axis"].extend(np.array([axis for axis, _ in flat]))
+            self._columns["wanted"].extend(np.array([relation_set(one.relations) for _, one in flat]))
+        self._columns["first"].extend(known + np.cumsum([0, *counts[:-1]]))
+        self._columns["count"].extend(np.array(counts))
 
     def decide(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> tuple[Verdicts, int]:
         """Return a verdict for each pair of event and entry, and how many stay open: of those more is left to ask.
@@ -104,7 +82,9 @@ class RegionTests:
         ``shapes`` gives the regions of all events on the attribute of an axis. Pairs near each other are best given
         one after the other.
         """
-        columns = {name: column.rows for name, column in self._columns.items()}
+        if not self.axes:
+            return np.full(len(entries), OPEN, np.int8), len(entries)
+        columns = {name: column.values for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
         tests = Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
         axes = self._asked_axes(tests, entries)
@@ -130,7 +110,7 @@ class RegionTests:
 
         Changes nothing that others see; `adopt` takes it over.
         """
-        columns = {name: column.rows for name, column in self._columns.items()}
+        columns = {name: column.values for name, column in self._columns.items()}
         first, count = columns["first"], columns["count"]
         entries = entries[entries < min(len(first), len(count))].astype(np.int64)
         left = np.ones(min(len(first), len(count)), np.bool_)
@@ -140,18 +120,18 @@ class RegionTests:
         result = RegionTests()
         moved = np.empty(len(order), np.int64)
         moved[order] = np.cumsum(count[order]) - count[order]
-        result._columns["first"].append(moved)
-        result._columns["count"].append(count[: len(order)])
+        result._columns["first"].extend(moved)
+        result._columns["count"].extend(count[: len(order)])
         result._append_tests(columns, tests)
         result.axes = self.axes
         return result
 
     def adopt(self, laid_out: RegionTests) -> None:
         """Take over a layout of the entries there were, and add those that came since. For the writer."""
-        columns = {name: column.rows for name, column in self._columns.items()}
-        known, n_tests = len(laid_out._columns["count"].rows), len(laid_out._columns["wanted"].rows)
-        laid_out._columns["first"].append(columns["first"][known:])
-        laid_out._columns["count"].append(columns["count"][known:])
+        columns = {name: column.values for name, column in self._columns.items()}
+        known, n_tests = len(laid_out._columns["count"].values), len(laid_out._columns["wanted"].values)
+        laid_out._columns["first"].extend(columns["first"][known:])
+        laid_out._columns["count"].extend(columns["count"][known:])
         laid_out._append_tests(columns, np.arange(n_tests, len(columns["wanted"])))
         self._columns = laid_out._columns
 
@@ -160,14 +140,14 @@ class RegionTests:
         for starts, parts in (("start", "xy"), ("block_start", "blocks")):
             start, mine = columns[starts], self._columns[starts]
             length = start[tests + 1] - start[tests]
-            mine.append(mine.rows[-1] + np.cumsum(length))
-            self._columns[parts].append(columns[parts][_spans(start[tests], length)])
+            mine.extend(mine.values[-1] + np.cumsum(length))
+            self._columns[parts].extend(columns[parts][_spans(start[tests], length)])
         for name in ("axis", "wanted", "turn", "bounds", "inner"):
-            self._columns[name].append(columns[name][tests])
+            self._columns[name].extend(columns[name][tests])
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name."""
-        return {name: column.rows for name, column in self._columns.items()}
+        return {name: column.values for name, column in self._columns.items()}
 
     @classmethod
     def from_arrays(cls, arrays: SavedArrays, n_entries: int, n_axes: int) -> RegionTests:
@@ -179,7 +159,7 @@ class RegionTests:
         ring = find_bad_ring(Rings(*(columns[name] for name in Rings._fields)))
         if ring >= 0:
             arrays.refuse("start", f"begins polygon {ring}, which is not closed or lacks blocks for its edges")
-        tests._columns = {name: _Growing(column) for name, column in columns.items()}
+        tests._columns = {name: Growing(column) for name, column in columns.items()}
         tests.axes = frozenset(np.flatnonzero(np.bincount(arrays["axis"])).tolist())
         return tests
 
@@ -187,9 +167,9 @@ class RegionTests:
         """Add rings behind the others; their places are counted on."""
         for name in ("start", "block_start"):
             column = self._columns[name]
-            column.append(column.rows[-1] + getattr(more, name)[1:])
+            column.extend(column.values[-1] + getattr(more, name)[1:])
         for name in ("xy", "turn", "bounds", "blocks", "inner"):
-            self._columns[name].append(getattr(more, name))
+            self._columns[name].extend(getattr(more, name))
 
 
 def _spans(starts: _IntArray, lengths: _IntArray) -> _IntArray:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.growing import Growing
+from tamis.index.packed.arrays import Growing
 from tamis.index.packed.texts.choosing import KeyColumns
 from tamis.index.packed.texts.interning import InternedTests
 from tamis.index.packed.texts.literals import LONGEST, Anchor

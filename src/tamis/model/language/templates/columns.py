@@ -8,6 +8,7 @@ out; the ordinary road decides about it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,20 +17,38 @@ import numpy.typing as npt
 
 from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
-from tamis.model.language.templates.texts import Condition, Template
+from tamis.model.language.templates.texts import CircleLiterals, Condition, Ranges, Template
+from tamis.model.spatial_functions import METRES
 from tamis.model.types import Number, ScalarType, String, Timestamp
 from tamis.model.values import UnfitError
 
-__all__ = ["TextColumns", "can_be_columns", "columns_of", "columns_of_values"]
+__all__ = ["Circles", "TextColumns", "can_be_columns", "columns_of", "columns_of_values"]
 
 _Floats = npt.NDArray[np.float64]
+
+#: A point in the plain digits in which nearly all are written.
+_POINT = re.compile(r"(?ai:POINT) ?\((-?[0-9]+(?:\.[0-9]+)?) +(-?[0-9]+(?:\.[0-9]+)?)\)")
 
 #: Integers below are float64 values; the next one above reads as this one.
 _EXACT = 2.0**53
 
 
+class Circles(NamedTuple):
+    """n circles, float64[n] each: centres, and radii in metres on the sphere, or in the unit of the coordinates."""
+
+    attribute: str
+    on_sphere: bool
+    x: _Floats
+    y: _Floats
+    radii: _Floats
+
+    def take(self, chosen: npt.NDArray[np.intp]) -> Circles:
+        """Return some of the circles."""
+        return self._replace(x=self.x[chosen], y=self.y[chosen], radii=self.radii[chosen])
+
+
 class TextColumns(NamedTuple):
-    """n subscriptions that are one conjunction of ranges each, on the same attributes.
+    """n subscriptions that are one conjunction of ranges each, on the same attributes, with or without a circle.
 
     Attributes
     ----------
@@ -40,24 +59,29 @@ class TextColumns(NamedTuple):
     strings
         The only string of each row by attribute.
     is_closed
-        Whether each finite end is a number that was written as an end that belongs to the range.
+        Whether each finite end is a number that was written as an end that belongs to the range, and nothing else
+        is asked.
+    circles
+        The circle of each row, for subscriptions that have one.
     """
 
     rows: npt.NDArray[np.int32]
     ranges: dict[str, tuple[_Floats, _Floats]]
     strings: dict[str, list[str]]
     is_closed: bool = False
+    circles: Circles | None = None
 
     def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
         """Return some of the subscriptions, under other rows."""
         ranges = {name: (lo[chosen], hi[chosen]) for name, (lo, hi) in self.ranges.items()}
         places = chosen.tolist()
         strings = {name: [all[i] for i in places] for name, all in self.strings.items()}
-        return TextColumns(rows, ranges, strings, self.is_closed)
+        circles = None if self.circles is None else self.circles.take(chosen)
+        return TextColumns(rows, ranges, strings, self.is_closed, circles)
 
 
 def can_be_columns(template: Template) -> bool:
-    """Whether the texts of a template are ranges of numbers or moments and equated strings, nothing else."""
+    """Whether the texts of a template are ranges of numbers or moments, equated strings and one circle at most."""
     if template.ranges is None:
         return False
     return all(
@@ -98,10 +122,14 @@ def _columns(
     read_strings: Callable[[Sequence[Any]], tuple[list[str], npt.NDArray[np.bool_]]],
     read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
 ) -> tuple[TextColumns, list[int]]:
+    assert template.ranges is not None  # `can_be_columns`
     usual = np.ones(len(rows), np.bool_)
     ranges: dict[str, tuple[_Floats, _Floats]] = {}
     strings: dict[str, list[str]] = {}
-    for name, (kind, conditions) in (template.ranges or {}).items():
+    circles = None
+    if template.circle is not None:
+        circles, usual = _circles(template.circle, by_literal)
+    for name, (kind, conditions) in template.ranges.items():
         if isinstance(kind, String):
             strings[name], is_usual = read_strings(by_literal[conditions[0].literal])
         else:
@@ -109,18 +137,34 @@ def _columns(
             is_usual = lo <= hi  # false for NaN, which stands for an unusual literal
             ranges[name] = lo, hi
         usual &= is_usual
-    found = TextColumns(np.array(rows, np.int32), ranges, strings, _is_closed(template))
+    is_closed = circles is None and _is_closed(template.ranges)
+    found = TextColumns(np.array(rows, np.int32), ranges, strings, is_closed, circles)
     if usual.all():
         return found, []
     chosen = np.flatnonzero(usual)
     return found.take(chosen, found.rows[chosen]), np.flatnonzero(~usual).tolist()
 
 
-def _is_closed(template: Template) -> bool:
+def _is_closed(ranges: Ranges) -> bool:
     return all(
         type(kind) in (Number, String) and all(op in ("=", "<=", ">=") for op, _ in conditions)
-        for kind, conditions in (template.ranges or {}).values()
+        for kind, conditions in ranges.values()
     )
+
+
+def _circles(literal: CircleLiterals, by_literal: Sequence[Sequence[str]]) -> tuple[Circles, npt.NDArray[np.bool_]]:
+    """Return the circles of texts, and which of them are usual: points of the attribute with a known distance."""
+    points = [_POINT.fullmatch(text) for text in by_literal[literal.point]]
+    x, y = (np.array([math.nan if point is None else float(point[i]) for point in points]) for i in (1, 2))
+    radii = _numbers(by_literal[literal.distance])
+    if literal.unit is not None:
+        units = [literals.unquote(unit) for unit in by_literal[literal.unit]]
+        radii = radii * np.array([METRES.get(unit, math.nan) for unit in units])
+    with np.errstate(invalid="ignore"):
+        usual = (radii >= 0) & np.isfinite(x + y + radii)
+        if literal.is_geodetic:
+            usual &= (np.abs(x) <= 180) & (np.abs(y) <= 90)
+    return Circles(literal.attribute, literal.is_geodetic, x, y, radii), usual
 
 
 def _find_instant(text: str) -> Instant | None:

@@ -49,14 +49,16 @@ from tamis.model.shapes import Operand
 from tamis.model.subscription import Filter, Like, Values
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.text.patterns import reading_of
-from tamis.model.types import ScalarType, String
+from tamis.model.types import Region, ScalarType, String
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import UnfitError, has_lone_surrogate
 
 __all__ = [
+    "CircleLiterals",
     "Condition",
     "LiteralReader",
     "Parts",
+    "Ranges",
     "Template",
     "checked_template",
     "literals_of",
@@ -99,6 +101,16 @@ class Condition(NamedTuple):
 
     op: str
     literal: int
+
+
+class CircleLiterals(NamedTuple):
+    """S_DWITHIN around a point: which literals are the point, the distance and its unit, if it has one."""
+
+    attribute: str
+    is_geodetic: bool
+    point: int
+    distance: int
+    unit: int | None
 
 
 def split_text(text: str) -> Parts | None:
@@ -228,8 +240,9 @@ class Template:
         self._schema = schema
         self._open = open
         self.has_geometry = any(isinstance(one, SpatialTest | DistanceTest) for one in leaves(node))
-        #: ``{attribute: (type, conditions)}``, ordered by attribute, where the text is a conjunction of ranges.
-        self.ranges = _ranges_of(node, schema)
+        #: ``{attribute: (type, conditions)}``, ordered by attribute, if the text is a conjunction of ranges and at most
+        #: one circle, else None; and the circle, if there is one.
+        self.ranges, self.circle = _conjunction_of(node, schema)
         self._tests = _tests_of(node, schema)
 
     def read(self, written: Sequence[Any]) -> list[Filling] | None:
@@ -255,7 +268,7 @@ class Template:
     def filters(self, values: Sequence[Filling]) -> tuple[Filter, ...] | None:
         """Return the filters of a text with these values; None when the text needs the ordinary road."""
         try:
-            if self.ranges is not None:
+            if self.ranges is not None and self.circle is None:
                 return _filled(self.ranges, values)
             if self._tests is not None:
                 return _of_tests(self._tests, values)
@@ -294,28 +307,48 @@ def _with_literals(leaf: _Fillable, filled: list[Any]) -> Leaf:
     return IsLike(leaf.attribute, filled[0], leaf.negated)
 
 
-_Ranges = dict[str, tuple[ScalarType, list[Condition]]]
+Ranges = dict[str, tuple[ScalarType, list[Condition]]]
 
 _LOWER, _UPPER = frozenset({"=", ">", ">="}), frozenset({"=", "<", "<="})
 
 
-def _ranges_of(node: Node, schema: Schema) -> _Ranges | None:
-    """Return the ranges of a conjunction of nothing else; None for any other tree."""
-    found: _Ranges = {}
+def _conjunction_of(node: Node, schema: Schema) -> tuple[Ranges | None, CircleLiterals | None]:
+    """Return the ranges and the circle of a conjunction of nothing else; None for the ranges of any other tree."""
+    ranges: Ranges = {}
+    circle: CircleLiterals | None = None
     number = 0
     for leaf in node.parts if isinstance(node, And) else (node,):
-        if isinstance(leaf, Compare) and leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool):
-            conditions = [Condition(leaf.op, number)]
-        elif isinstance(leaf, Between) and not leaf.negated and not isinstance(leaf.lo, bool):
-            conditions = [Condition(">=", number), Condition("<=", number + 1)]
+        if isinstance(leaf, DistanceTest) and circle is None:
+            circle = _circle_of(leaf, number, schema)
+            if circle is None:
+                return None, None
+            number += len(_leaf_literals(leaf))
+        elif isinstance(leaf, Compare | Between):
+            conditions, kind = _conditions_of(leaf, number), schema.get(leaf.attribute)
+            if not conditions or not isinstance(kind, ScalarType):
+                return None, None
+            ranges.setdefault(leaf.attribute, (kind, []))[1].extend(conditions)
+            number += len(conditions)
         else:
-            return None
-        kind = schema.get(leaf.attribute)
-        if not isinstance(kind, ScalarType):
-            return None
-        found.setdefault(leaf.attribute, (kind, []))[1].extend(conditions)
-        number += len(conditions)
-    return dict(sorted(found.items()))
+            return None, None
+    return dict(sorted(ranges.items())), circle
+
+
+def _conditions_of(leaf: Compare | Between, number: int) -> list[Condition]:
+    """Return the conditions of a leaf whose first literal is ``number``; none when it is not a range."""
+    if isinstance(leaf, Between):
+        is_range = not leaf.negated and not isinstance(leaf.lo, bool)
+        return [Condition(">=", number), Condition("<=", number + 1)] if is_range else []
+    return [Condition(leaf.op, number)] if leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool) else []
+
+
+def _circle_of(leaf: DistanceTest, number: int, schema: Schema) -> CircleLiterals | None:
+    """Return the literals of a distance from a point; None when it is one from other geometry."""
+    kind = schema.get(leaf.attribute)
+    if not isinstance(kind, Region) or not isinstance(leaf.geometry, shapely.Point):
+        return None
+    unit = None if leaf.unit is None else number + 2
+    return CircleLiterals(leaf.attribute, kind.geodetic, number, number + 1, unit)
 
 
 def _tests_of(node: Node, schema: Schema) -> list[TextTest] | None:
@@ -337,7 +370,7 @@ def _of_tests(tests: Sequence[TextTest], values: Sequence[Literal]) -> tuple[Fil
     return () if found is None else (found,)
 
 
-def _filled(ranges: _Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
+def _filled(ranges: Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:
     constraints = []
     for name, (kind, conditions) in ranges.items():
         ends = _joined_ends(kind, conditions, values)

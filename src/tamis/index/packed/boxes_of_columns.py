@@ -1,0 +1,48 @@
+"""The boxes of subscriptions that come as columns; those of a single filter are in `boxes_of`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from tamis.geometry.spaces import circle_balls
+from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.boxes_of import Box, sides_of_circle
+from tamis.kernels.boxes.quantise import ANY_VALUE
+from tamis.model.language.templates.columns import TextColumns
+
+__all__ = ["ColumnSides", "circle_boxes", "sides_of_columns"]
+
+#: The sides of many boxes by axis, float64[n] each.
+ColumnSides = dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]
+
+
+def sides_of_columns(columns: TextColumns, axes: Axes) -> ColumnSides:
+    """Return the sides of texts by axis; what demands a value demands it even where it is open below."""
+    sides: ColumnSides = {}
+    for name, (lo, hi) in columns.ranges.items():
+        sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
+    for name, texts in columns.strings.items():
+        codes = np.array([axes.code(name, text) for text in texts], np.float64)
+        sides[axes.number(name, Part.CODE)] = codes, codes
+    return sides
+
+
+def circle_boxes(columns: TextColumns, axes: Axes) -> Iterator[tuple[int, list[tuple[int, Box]]]]:
+    """Yield row and boxes of each text with a circle, which are numbered as those of its first filter.
+
+    The box of the circle proposes, and its ball decides.
+    """
+    circles = columns.circles
+    assert circles is not None
+    sides = sides_of_columns(columns, axes)
+    ranges = {axis: list(zip(lo.tolist(), hi.tolist(), strict=True)) for axis, (lo, hi) in sides.items()}
+    x, y = (axes.number(circles.attribute, part) for part in (Part.X, Part.Y))
+    balls = circle_balls(circles.attribute, circles.x, circles.y, circles.radii, on_sphere=circles.on_sphere)
+    centers = zip(circles.x.tolist(), circles.y.tolist(), circles.radii.tolist(), strict=True)
+    for i, (row, ball, (cx, cy, radius)) in enumerate(zip(columns.rows.tolist(), balls, centers, strict=True)):
+        own = {axis: some[i] for axis, some in ranges.items()}
+        around = sides_of_circle((cx, cy, cx, cy), radius, (x, y), on_sphere=circles.on_sphere)
+        yield row, [(0, Box({**own, **more}, exact=False, ball=ball)) for more in around]
