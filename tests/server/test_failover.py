@@ -333,6 +333,37 @@ def test_a_broker_that_stops_lets_its_standby_in(pair: Pair) -> None:
     assert [what for what in reversed(deeds) if what in ("start", "stop")] == ["start", "stop", "start"]
 
 
+def test_a_standby_that_is_told_to_stop_while_it_loads_does_so() -> None:
+    """A signal that came before the port was open ends the port."""
+    import uvicorn
+
+    from tamis.web.serving import _EndSignal
+
+    async def story() -> None:
+        end, former, later = _EndSignal(), uvicorn.Server(uvicorn.Config("")), uvicorn.Server(uvicorn.Config(""))
+        end.stop(former)
+        assert not former.should_exit
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        assert former.should_exit
+        end.stop(later)
+        assert later.should_exit
+
+    asyncio.run(story())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seconds", [2.0, 2.2, 2.4, 2.6, 2.8, 3.0])
+def test_soak_failover_stop_during_a_take_over(postgres: PostgresServer, tmp_path: Path, seconds: float) -> None:
+    pair = Pair(tmp_path, postgres.url).start()
+    first = pair.serving()
+    wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
+    first.kill()
+    time.sleep(seconds)
+    [other] = [one for one in pair.processes if one is not first]
+    assert other.stop() == 0
+
+
 def kill(holder: BrokerProcess, traffic: Traffic) -> None:
     holder.kill()
     traffic.wait_for_more()
