@@ -57,6 +57,9 @@ def test_256_names_of_one_tenant_leave_another_its_own(guarded: Guarded) -> None
 def test_a_type_binds_its_own_namespace_alone_and_names_are_not_shown_to_others(guarded: Guarded) -> None:
     assert guarded.ask("eve", "/v1/events?namespace=eve", "POST", {"a1": 5}).status == 200
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": "text", "price": "x"}).status == 200
+    assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": 5}).status == 200  # no filter asks for it
+    asked = {"filter": "a1 = 'text'", "namespace": "bob", "id": "asked"}
+    assert guarded.ask("bob", "/v1/subscriptions", "POST", asked).status == 201
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": 5}).status == 400
     assert types_of(guarded, "bob", "bob")["a1"] == "string"
     assert types_of(guarded, "admin", "eve")["a1"] == "number"
@@ -103,7 +106,7 @@ def handled(edge: EdgeCore, message: Any) -> tuple[Any, list[Persist]]:
 def test_only_namespaces_that_changed_are_persisted() -> None:
     edge, by = learning_edge(), Rights("alice")
     _, changes = handled(edge, Posts((Post(({"n": 1},), "east", by, "p", 1),)))
-    assert changes == [records.TYPES.put("east", value=b'{"attributes":{"n":{"type":"number"}}}')]
+    assert changes == [records.TYPES.put("east", value=b'{"attributes":{"n":{"type":"number"}},"unasked":["n"]}')]
     _, changes = handled(edge, Posts((Post(({"n": 2},), "east", by, "p", 2),)))
     assert changes == []
 

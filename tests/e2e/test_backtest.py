@@ -99,3 +99,99 @@ def test_a_refused_rule_is_named_and_the_exit_code_says_so(folder: Path) -> None
 def test_a_picture(folder: Path) -> None:
     run(folder, "backtest", "rules.jsonl", "events.jsonl", "--time", "at", "--picture", "days.svg")
     assert "<svg" in (folder / "days.svg").read_text()
+
+
+MIXED = """
+title: A process
+id: process
+logsource: {product: windows}
+detection:
+    selection: {EventID: 4688, Elevated: 'true', Size|lt: 10}
+    condition: selection
+---
+title: Inside of objects
+id: inside
+logsource: {product: aws}
+detection:
+    selection: {request.items.cidr: 0.0.0.0/0, request|contains: '22'}
+    filter: {error.code: '*'}
+    condition: selection and not filter
+---
+title: A word
+id: word
+logsource: {product: linux}
+detection:
+    keywords: [mimikatz]
+    condition: keywords
+---
+title: Many hashes
+id: hashes
+logsource: {product: windows}
+detection:
+    selection: {Hashes|contains: [HASHES]}
+    condition: selection
+"""
+
+#: Events as loggers write them, and the rules that fire.
+EVENTS: list[tuple[dict[str, object], set[str]]] = [
+    ({"EventID": 4688, "Elevated": True, "Size": 9.5, "other": 1}, {"process"}),
+    ({"EventID": "4688", "Elevated": "TRUE", "Size": "9", "other": "x"}, {"process"}),
+    ({"EventID": 4688.0, "Elevated": "%%1936", "Size": 3, "other": [1]}, set()),
+    ({"EventID": None, "Elevated": {"a": True}, "Size": [[]], "line": "a MimiKatz b"}, {"word"}),
+    ({"request": {"items": [{"cidr": "0.0.0.0/0"}], "port": 22}, "error": {}}, {"inside"}),
+    ({"request": {"items": [{"cidr": "0.0.0.0/0"}], "port": 22}, "error": {"code": 5}}, set()),
+    ({"request": {"items": [], "port": 22}, "error": None}, set()),
+    ({"request": "22", "error": "none"}, set()),
+    ({"Hashes": "MD5=00000001,MD5=00000899,MD5=00000450"}, {"hashes"}),
+    ({"Hashes": ["MD5=00000001", 5]}, {"hashes"}),
+    ({}, set()),
+]
+
+
+@pytest.mark.parametrize("with_schema", [False, True])
+def test_rules_of_sigma_take_events_as_loggers_write_them(tmp_path: Path, with_schema: bool) -> None:
+    hashes = ", ".join(f"MD5={number:08}" for number in range(900))
+    (tmp_path / "rules.yml").write_text(MIXED.replace("HASHES", hashes))
+    (tmp_path / "events.jsonl").write_text("\n".join(json.dumps(event) for event, _ in EVENTS))
+    code, _ = run(tmp_path, "import", "sigma", "rules.yml", "--out", "rules.jsonl", "--schema", "schema.json")
+    assert code == 0
+    assert len((tmp_path / "rules.jsonl").read_text().splitlines()) > 4  # the hashes are several subscriptions
+    declared = ("--schema", "schema.json") if with_schema else ()
+    code, text = run(tmp_path, "match", "rules.jsonl", "events.jsonl", *declared)
+    assert code == 0
+    fired: list[set[str]] = [set() for _ in EVENTS]
+    for pair in map(json.loads, text.splitlines()):
+        fired[pair["event"]].add(pair["subscription"].partition(" (part ")[0])
+    assert fired == [rules for _, rules in EVENTS]
+    for rules in ("rules.jsonl", "rules.yml"):
+        code, text = run(tmp_path, "backtest", rules, "events.jsonl", *declared, "--json", "--no-redundancy")
+        report = json.loads(text)
+        counted = {rule["id"]: (rule["title"], rule["fired"]) for rule in report["rules"]}
+        assert (code, counted) == (
+            0,
+            {
+                "process": ("A process", 2),
+                "inside": ("Inside of objects", 1),
+                "word": ("A word", 1),
+                "hashes": ("Many hashes", 2),
+            },
+        )
+
+
+def test_a_rule_in_parts_is_redundant_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    rules = [
+        ("long (part 1)", "line ILIKE '%abc%'", {"rule": "long", "title": "Long (part 1 of 2)"}),
+        ("long (part 2)", "line ILIKE '%xyz%'", {"rule": "long", "title": "Long (part 2 of 2)"}),
+        ("other (part 1)", "line ILIKE '%abcd%'", {"rule": "other"}),
+        ("other (part 2)", "line ILIKE '%wxyz%'", {"rule": "other"}),
+        ("mixed (part 1)", "line ILIKE '%abcde%'", {"rule": "mixed"}),
+        ("mixed (part 2)", "line ILIKE '%nothing else%'", {"rule": "mixed"}),
+    ]
+    lines = [json.dumps({"id": id, "filter": text, "metadata": about}) for id, text, about in rules]
+    (tmp_path / "rules.jsonl").write_text("\n".join(lines))
+    events = [json.dumps({"line": line}) for line in ("abcd wxyz", "abc", "q")]
+    (tmp_path / "events.jsonl").write_text("\n".join(events))
+    report = json.loads(run(tmp_path, "backtest", "rules.jsonl", "events.jsonl", "--json")[1])
+    assert {rule["id"]: rule["fired"] for rule in report["rules"]} == {"long": 2, "other": 1, "mixed": 0}
+    assert report["rules"][0]["title"] == "Long"
+    assert report["redundant"] == {"other": {"why": "covered", "by": ["long"]}}

@@ -94,3 +94,44 @@ def test_a_snapshot_becomes_what_files_say(tmp_path: Path) -> None:
     ]
     saved = {one.id: one.text for one in tamis.Engine.load(directory)}
     assert saved == {"by-hand": "mag >= 1", "strong": "mag >= 6"}
+
+
+SIGMA = """
+title: A process starts
+id: process
+logsource: {product: windows}
+detection:
+    selection: {EventID: 4688, Signed: 'true'}
+    condition: selection
+---
+title: Open to the world
+id: open
+logsource: {product: aws}
+detection:
+    selection: {request.items.cidr: 0.0.0.0/0, request|contains: tcp}
+    filter: {errorCode: '*'}
+    condition: selection and not filter
+"""
+
+
+def test_rules_of_sigma_take_events_as_loggers_write_them(broker: BrokerProcess, tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(SIGMA)
+    code, report = apply(str(tmp_path), "--url", broker.url, "--set", "sigma")
+    assert code == 0, report
+    request = {"items": [{"cidr": "0.0.0.0/0", "protocol": "tcp"}], "ports": [22, 80]}
+    events = [
+        {"EventID": 4688, "Signed": True},
+        {"EventID": "4688", "Signed": "True"},
+        {"EventID": [4688], "Signed": None},
+        {"EventID": {"value": 4688}, "Signed": 1},
+        {"request": request, "errorCode": None},
+        {"request": request, "errorCode": 5},
+        {"request": "tcp"},
+    ]
+    assert ask(f"{broker.url}/v1/events", "POST", events).json["accepted"] == len(events)
+
+    def waiting(id: str) -> list[Any]:
+        return [one["event"] for one in ask(f"{broker.url}/v1/subscriptions/{id}/log").json["messages"]]
+
+    assert waiting("process") == events[:2]
+    assert waiting("open") == [{"request": request}]

@@ -215,6 +215,7 @@ def test_an_event_comes_once_however_many_subscriptions_match(broker: BrokerProc
 def test_refusals_name_the_culprit(broker: BrokerProcess) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url) as client:
+            await client.subscribe("typed > 0")
             await client.publish({"typed": 1})
             with pytest.raises(RefusedError, match="typed"):
                 await client.publish([{"typed": 2}, {"typed": "text"}, {"typed": 3}])

@@ -436,9 +436,9 @@ def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
         ledger.add(pauses)
         print(ledger)
     finally:
-        pair.stop()
         print({name: [round(seconds, 1) for seconds in sorted(each)] for name, each in pauses.items()})
         print(f"{len(traffic.confirmed)} confirmed, {len(traffic.read)} read")
+        pair.stop()
 
 
 def test_a_promoted_replica_has_all_that_was_confirmed(tmp_path: Path) -> None:

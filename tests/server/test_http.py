@@ -124,7 +124,7 @@ def test_json_is_read_strictly(broker: BrokerProcess, body: str | bytes, words: 
 
 
 def test_one_bad_event_and_none_is_taken(broker: BrokerProcess) -> None:
-    subscribe(broker, "whole IS NOT NULL", "whole")
+    subscribe(broker, "whole > 0", "whole")
     answer = publish(broker, [{"whole": 1}, {"whole": "text"}])
     assert answer.status == 400
     assert "row 1" in answer.json["error"]

@@ -32,7 +32,7 @@ ALLOWED = {
     ("overlay.py", "_ranked"),  # a count per partition
     ("differences.py", "changed_buckets"),  # the numbers of the buckets that differ
     ("differences.py", "given_among"),  # the same numbers, sent to all executors
-    ("backtest.py", "_learned"),  # the attributes that rules name, with their types
+    ("match.py", "learned_schema"),  # the attributes that rules name, with their types
     ("match.py", "indexed"),  # at most eleven bad subscriptions, for the message
 }
 

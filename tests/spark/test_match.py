@@ -232,3 +232,41 @@ def test_a_backtest_takes_attributes_that_no_event_has_as_missing(spark: Any) ->
     bad = spark.createDataFrame([("e", "price <")], "id string, filter string")
     with pytest.raises(TableError, match="'e'"):
         backtest(events, rules.union(bad))
+
+
+def test_rules_of_sigma_meet_numbers_booleans_and_objects(spark: Any) -> None:
+    """What the importer writes runs on columns of any type, in `match` and in `backtest`, and parts are one rule."""
+    parts = {"rule": "long"}
+    filters = [
+        ("id", "CASEI(EventID) = CASEI('4688')", {}),
+        ("flag", "CASEI(Signed) = CASEI('true')", {}),
+        ("size", "Size MATCHES '^1[0-9]$' AND CASEI(Size) NOT LIKE CASEI('%5')", {}),
+        ("inside", "request.items ILIKE '%\"port\":22%' AND CASEI(request.name) = CASEI('ssh')", {}),
+        ("whole", "request ILIKE '%ssh%'", {}),
+        ("long (part 1)", "EventID ILIKE '46%'", parts),
+        ("long (part 2)", "EventID ILIKE '%88'", parts),
+    ]
+    rules = spark.createDataFrame(filters, "id string, filter string, metadata map<string,string>")
+    events = spark.createDataFrame(
+        [
+            (1, 4688, True, 12.0, {"name": "SSH", "items": [{"port": 22}]}),
+            (2, 4624, False, 15.0, {"name": None, "items": []}),
+            (3, None, None, None, None),
+        ],
+        "event_id long, EventID long, Signed boolean, Size double, "
+        "request struct<name: string, items: array<struct<port: int>>>",
+    )
+    wanted = {(1, "id"), (1, "flag"), (1, "size"), (1, "inside"), (1, "whole")}
+    wanted |= {(1, "long (part 1)"), (1, "long (part 2)"), (2, "long (part 1)")}
+    schema = tamis.Schema(
+        dict.fromkeys(
+            ["EventID", "Signed", "Size", "request", "request.items", "request.name"], tamis.String(coerce=True)
+        )
+    )
+    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
+    assert found == wanted
+    of_columns = rules.where("id IN ('id', 'flag', 'size', 'long (part 1)')")
+    found = {(row["event_id"], row["subscription_id"]) for row in match(events, of_columns).collect()}
+    assert found == {(1, "id"), (1, "flag"), (1, "size"), (1, "long (part 1)"), (2, "long (part 1)")}
+    fired = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
+    assert fired == {"id": 1, "flag": 1, "size": 1, "inside": 1, "whole": 1, "long": 2}

@@ -1,7 +1,6 @@
 """Files and folders of Sigma rules as subscriptions: YAML in, records with filter and metadata out.
 
-All rules are read first, because the type of a field is known only when all of them were seen; then each becomes a
-record, or a refusal that names its file, its title and the reason.
+Each rule becomes a record, or a refusal that names its file, its title and the reason.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError, shorten
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
-from tamis.model.language.foreign.sigma import field_uses, read_sigma_rule, sigma_node
+from tamis.model.language.foreign.sigma import read_sigma_rule, sigma_node
 from tamis.model.language.foreign.sigma_documents import Head, head_of, whole_documents
 from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.foreign.sigma_parts import parts_within
 from tamis.model.language.format import format_node
-from tamis.model.language.nodes import And, Compare, Node
+from tamis.model.language.nodes import And, Calculated, Compare, Constant, Node, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.types import AttributeType, String
 
 if TYPE_CHECKING:
     from sigma.rule import SigmaRule
@@ -71,6 +71,8 @@ class SigmaRecords:
     refused: list[RefusedRule] = field(default_factory=list)
     #: Rules that became records; a rule that is longer than a filter may be becomes several.
     n_rules: int = 0
+    #: The type of each attribute that the records name.
+    types: dict[str, AttributeType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,6 @@ def read_sigma_rules(
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
-                fields.note(field_uses(rule, fields))
                 rules.append(_Rule(path, head_of(document), rule))
             except ModelError as error:
                 found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
@@ -116,12 +117,16 @@ def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, found
     for rule in rules:
         try:
             if rule.id in places:
-                raise ModelError(f"the id {rule.id} is that of a rule in {places[rule.id]}")
-            records = _records(rule, fields, logsource)
+                raise ModelError(
+                    f"the id {rule.id} is that of a rule in {places[rule.id]}; give one of them another id"
+                )
+            node, namespace = _placed(rule, fields, logsource)
+            records = _records(node, rule, namespace)
         except TamisError as error:
             found.refused.append(RefusedRule(rule.path, rule.head.title or rule.path.stem, str(error)))
             continue
         places[rule.id] = rule.path
+        found.types |= _types(node)
         found.records += records
         found.n_rules += 1
 
@@ -156,11 +161,12 @@ def _documents(path: Path) -> list[Any]:
     except PermissionError:
         raise ModelError("this user may not read the file") from None
     except UnicodeDecodeError:
-        raise ModelError("not text in UTF-8") from None
+        raise ModelError("not text in UTF-8; a rule is a YAML file") from None
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"not YAML: {' '.join(str(error).split())}") from None
+        problem = " ".join(str(error).replace('in "<unicode string>",', "at").split())
+        raise ModelError(f"not YAML: {problem}") from None
     except RecursionError:
         raise ModelError("the YAML nests too deeply") from None
 
@@ -186,13 +192,22 @@ def _name_of(document: Any, path: Path, number: int) -> str:
     return title if isinstance(title, str) else f"{path.stem}, document {number}"
 
 
-def _records(rule: _Rule, fields: Fields, logsource: LogSource) -> list[SigmaRecord]:
+def _placed(rule: _Rule, fields: Fields, logsource: LogSource) -> tuple[Node, str]:
+    """Return the condition and the namespace of a rule; the log source may be part of either."""
     node, source = sigma_node(rule.rule, fields), rule.head.source
-    namespace = DEFAULT_NAMESPACE
     if logsource == "condition" and source:
         node = And((*_conditions(source, fields), *(node.parts if isinstance(node, And) else (node,))))
-    elif logsource == "namespace":
-        namespace = "-".join(source.values()) or DEFAULT_NAMESPACE
+    is_namespace = logsource == "namespace" and source
+    return node, "-".join(source.values()) if is_namespace else DEFAULT_NAMESPACE
+
+
+def _types(node: Node) -> dict[str, AttributeType]:
+    """Return the types of all attributes of a condition; one that is only asked whether it is there is text."""
+    named = (leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
+    return dict.fromkeys(named, String(coerce=True)) | dict(learn_from_node(Schema(), node))
+
+
+def _records(node: Node, rule: _Rule, namespace: str) -> list[SigmaRecord]:
     try:
         return [SigmaRecord(rule.id, _written(node), rule.head.metadata, namespace)]
     except LimitError:

@@ -33,7 +33,8 @@ from tamis.errors import TableError
 from tamis.model.types import AttributeType, Boolean, String
 from tamis.model.types.base import Form
 from tamis.model.types.column import Column, Mask, Unreadable, column_of_each, is_text, python_values
-from tamis.model.values import is_null
+from tamis.model.types.string import coerced_column
+from tamis.model.values import has_lone_surrogate, is_null
 
 __all__ = ["Column", "Unreadable", "column_from", "joined_column", "presence_column", "python_values"]
 
@@ -49,7 +50,8 @@ def column_from(name: str, kind: AttributeType, data: Any) -> Column:
         return _from_pandas(name, kind, data)
     if isinstance(data, np.ndarray):
         return _from_numpy(name, kind, data)
-    return column_of_each(name, kind, list(data))
+    values = list(data)
+    return coerced_column(values) if kind == String(coerce=True) else column_of_each(name, kind, values)
 
 
 def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:
@@ -58,8 +60,9 @@ def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:
     texts = [array for array in texts if array.null_count < n]
     if not texts:
         return Column(String(), pa.nulls(n, pa.large_string()), np.zeros(n, dtype=bool))
-    joined = pc.binary_join_element_wise(*texts, pa.scalar("\n", pa.large_string()), null_handling="skip")
     present = np.logical_or.reduce([np.asarray(array.is_valid()) for array in texts])
+    texts[0] = pc.if_else(pa.array(present), texts[0], "")  # Arrow drops a row in which all are null
+    joined = pc.binary_join_element_wise(*texts, pa.scalar("\n", pa.large_string()), null_handling="skip")
     return Column(String(), joined, present)
 
 
@@ -69,10 +72,12 @@ def _strings(name: str, data: Any) -> pa.Array:
         data = _plain_array(data)
         if not is_text(data.type):
             return pa.nulls(len(data), pa.large_string())
-    elif isinstance(data, np.ndarray) and data.dtype.kind not in "OUT":
+        column = column_from(name, String(), data)
+        return pc.if_else(pa.array(column.present), column.values, None) if column.bad else column.values
+    if isinstance(data, np.ndarray) and data.dtype.kind not in "OUT":
         return pa.nulls(len(data), pa.large_string())
-    column = column_from(name, String(), data)
-    return pa.array(column.values, pa.large_string(), mask=~column.present) if column.bad else column.values
+    texts = [value if isinstance(value, str) and not has_lone_surrogate(value) else None for value in data]
+    return pa.array(texts, pa.large_string())
 
 
 def presence_column(data: Any) -> Column:

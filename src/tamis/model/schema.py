@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from tamis.errors import EventError, LimitError, SchemaError
 from tamis.model.types import AttributeType, String, type_of_value
 from tamis.model.types.paths import Lookups, leaves_of, value_at
 from tamis.model.types.registry import find_type, type_names
+from tamis.model.types.value_text import is_plain
 from tamis.model.values import UnfitError, Value, has_lone_surrogate, is_null
 
 __all__ = [
@@ -28,9 +29,11 @@ __all__ = [
     "MAX_DECLARED",
     "Event",
     "Schema",
+    "asked_by_filter",
     "joined_strings",
     "learn_from_event",
     "presence_of",
+    "shown_by_events",
 ]
 
 #: The attribute that holds all strings of an event: its string values in the order of their names, a line each. An
@@ -61,8 +64,12 @@ class Schema(Mapping[str, AttributeType]):
     {'symbol': 'IBM', 'price': 99.5}
     """
 
-    def __init__(self, attributes: Mapping[str, AttributeType] | None = None) -> None:
+    def __init__(
+        self, attributes: Mapping[str, AttributeType] | None = None, *, unasked: frozenset[str] = frozenset()
+    ) -> None:
         self._attributes = dict(attributes or {})
+        #: Attributes that events have shown and no filter has named: a value of another type is only present.
+        self.unasked = unasked
         if len(self._attributes) > MAX_DECLARED:
             raise LimitError("attributes of a schema", len(self._attributes), MAX_DECLARED)
         for name, kind in self._attributes.items():
@@ -76,6 +83,8 @@ class Schema(Mapping[str, AttributeType]):
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
         #: The names that may reach into nested objects.
         self._paths = [name for name in self._attributes if "." in name]
+        #: The strings that read a value of any type.
+        self._coerced = {name for name, kind in self._attributes.items() if type(kind) is String and kind.coerce}
         self._joins_strings = ALL_STRINGS in self._attributes and isinstance(self._attributes[ALL_STRINGS], String)
 
     def __getitem__(self, name: str) -> AttributeType:
@@ -140,7 +149,9 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = read(value)
             except (UnfitError, LimitError) as error:
-                raise EventError(name, value, str(error), row) from None
+                if name not in self.unasked:
+                    raise EventError(name, value, str(error), row) from None
+                event[name] = True
         if self._paths:
             self._read_paths(raw, readers, event, row)
         return event
@@ -169,27 +180,54 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = readers[name](value)
             except (UnfitError, LimitError) as error:
-                raise EventError(name, value, str(error), row) from None
+                if name not in self.unasked:
+                    raise EventError(name, value, str(error), row) from None
+                event[name] = True
 
-    def to_wire(self, event: Event) -> dict[str, Any]:
-        """Return the values of a canonical event as MessagePack has them."""
-        return {name: self._attributes[name].to_wire(value) for name, value in event.items()}
+    def to_wire(self, event: Event, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a canonical event as MessagePack has them.
+
+        An attribute that is read as text of whatever value it has (``String(coerce=True)``) keeps the value that the
+        raw event has, and so does one that no filter has named and whose value is of another type than before. An
+        object that is kept so holds the values of all paths into it.
+        """
+        wire = {
+            name: value if value is True else self._attributes[name].to_wire(value) for name, value in event.items()
+        }
+        kept = {name for name in self.unasked & wire.keys() if wire[name] is True} | (wire.keys() & self._coerced)
+        objects: list[str] = []
+        for name in kept:
+            value = value_at(raw, name)
+            if is_plain(value):
+                wire[name] = value
+                if name in raw and isinstance(value, Mapping | list | tuple):
+                    objects.append(f"{name}.")
+        if objects:
+            wire = {name: value for name, value in wire.items() if name in raw or not name.startswith(tuple(objects))}
+        return wire
 
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
-        """Return this schema with what ``source`` shows added; a conflict names both sides."""
+        """Return this schema with what ``source`` shows added; a conflict names both sides.
+
+        What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or
+        only events have shown its type.
+        """
         added = {}
         for name, kind in found.items():
             known = self._attributes.get(name)
-            if known is None:
+            if known is None or (known != kind and _gives_way(known, kind, name in self.unasked)):
                 added[name] = kind
             elif not known.agrees_with(kind):
                 raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")
-        return Schema(self._attributes | added) if added else self
+        if not added and self.unasked.isdisjoint(found):
+            return self
+        return Schema(self._attributes | added, unasked=self.unasked - found.keys())
 
     def to_json(self) -> str:
         """Return the schema as JSON text that `from_json` reads."""
         described = {name: _describe(kind) for name, kind in self._attributes.items()}
-        return msgspec.json.encode({"attributes": described}).decode()
+        unasked = {"unasked": sorted(self.unasked)} if self.unasked else {}
+        return msgspec.json.encode({"attributes": described, **unasked}).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schema:
@@ -203,7 +241,11 @@ class Schema(Mapping[str, AttributeType]):
         attributes = read.get("attributes") if isinstance(read, dict) else None
         if not isinstance(attributes, dict):
             raise SchemaError("", 'a schema is {"attributes": {name: {"type": ...}}}')
-        return cls({name: _from_description(name, one) for name, one in attributes.items()})
+        unasked = read.get("unasked", [])
+        if not isinstance(unasked, list) or not all(isinstance(name, str) and name in attributes for name in unasked):
+            raise SchemaError("", "unasked: expected a list of attributes of the schema")
+        kinds = {name: _from_description(name, one) for name, one in attributes.items()}
+        return cls(kinds, unasked=frozenset(unasked))
 
     @classmethod
     def from_arrow(cls, source: Any) -> Schema:
@@ -211,6 +253,22 @@ class Schema(Mapping[str, AttributeType]):
         from tamis.model.arrow_types import schema_from_arrow
 
         return cls(schema_from_arrow(source))
+
+
+def asked_by_filter(schema: Schema, names: Iterable[str]) -> Schema:
+    """Return a schema after a filter has named attributes: their types are kept, and values must fit them."""
+    left = schema.unasked.difference(names) if schema.unasked else schema.unasked
+    return schema if len(left) == len(schema.unasked) else Schema(schema, unasked=left)
+
+
+def shown_by_events(schema: Schema, found: Mapping[str, AttributeType]) -> Schema:
+    """Return a schema with the types that events show of attributes that it does not know."""
+    return Schema({**schema, **found}, unasked=schema.unasked | found.keys()) if found else schema
+
+
+def _gives_way(known: AttributeType, kind: AttributeType, is_unasked: bool) -> bool:
+    """Whether an attribute that is asked for the text of any value becomes a string that reads any value."""
+    return isinstance(kind, String) and kind.coerce and (isinstance(known, String) or is_unasked)
 
 
 #: Types of values that have nothing inside.
@@ -243,7 +301,7 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
         kind = type_of_value(value)
         if kind is not None:
             found[name] = kind
-    return schema.extended(found, "the event")
+    return shown_by_events(schema, found)
 
 
 def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -16,7 +17,7 @@ import pyarrow as pa
 from tamis.errors import EventError, TableError
 from tamis.model.arrow_types import repeated, schema_from_arrow
 from tamis.model.columns import Column, column_from, joined_column, presence_column, python_values
-from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema
+from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema, shown_by_events
 from tamis.model.subscription import DEFAULT_NAMESPACE, Ball, Filter, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType, String, Timestamp, type_of_value
 from tamis.model.types.paths import column_at
@@ -24,6 +25,10 @@ from tamis.model.value_set import ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
 
 __all__ = ["EventTable", "SubscriptionTable", "checked_id", "learn_from_table", "range_problem", "table_columns"]
+
+
+#: Values of a column that are looked at for its type.
+_TRIED = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,12 @@ class EventTable:
         data, n = table_columns(source)
         columns = {}
         for name, values in data.items():
-            if name in schema:
+            if name in schema and name not in schema.unasked:
                 columns[name] = column_from(name, schema[name], values)
-            elif presence and not name.startswith(COMPUTED):
+            elif (presence or name in schema) and not name.startswith(COMPUTED):
                 columns[name] = presence_column(values)
         for name in schema.paths:
-            values = None if name in data else column_at(data, name)
+            values = None if name in data or name in schema.unasked else column_at(data, name)
             if values is not None:
                 columns[name] = column_from(name, schema[name], values)
         if isinstance(schema.get(ALL_STRINGS), String) and ALL_STRINGS not in columns:
@@ -128,14 +133,14 @@ def learn_from_table(schema: Schema, source: Any) -> Schema:
         kind = suggested.get(name) if suggested else _shown_type(values)
         if kind is not None:
             found[name] = kind
-    return schema.extended(found, "the event table")
+    return shown_by_events(schema, found)
 
 
 def _shown_type(values: Any) -> AttributeType | None:
-    """Guess the type of a column that is not Arrow from its first value that is not missing."""
+    """Guess the type of a column that is not Arrow from its first value that has one."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return schema_from_arrow(pa.table({"": values})).get("")
-    for value in values:
+    for value in itertools.islice(values, _TRIED):
         kind = None if is_null(value) else type_of_value(value)
         if kind is not None:
             return kind

@@ -289,7 +289,7 @@ class Content:
             schema = learn_from_event(schema, raw)
             present = presence_of(schema, raw)
         event = schema.event(raw)
-        payload = _encoder.encode(nested(schema.to_wire(event) | present, raw))
+        payload = _encoder.encode(nested(schema.to_wire(event, raw) | present, raw))
         self.schema = schema  # an event that is refused teaches nothing
         return event | present, payload
 

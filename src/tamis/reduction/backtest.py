@@ -15,7 +15,20 @@ from xml.etree import ElementTree
 from tamis.model.subscription import SubscriptionId
 from tamis.reduction.report import Reduction
 
-__all__ = ["Backtest", "Difference", "Tally", "junit_xml"]
+__all__ = ["Backtest", "Difference", "Tally", "junit_xml", "rule_of"]
+
+#: Why a rule is not needed, and the rules that make it so.
+_Reason = tuple[str, tuple[SubscriptionId, ...]]
+
+
+def rule_of(id: SubscriptionId, metadata: Mapping[str, str]) -> SubscriptionId:
+    """Return the rule of a subscription: a long Sigma rule becomes several subscriptions, which name it.
+
+    >>> rule_of("r1 (part 2)", {"rule": "r1"}), rule_of("r2", {"rule": "r1"})
+    ('r1', 'r2')
+    """
+    rule = metadata.get("rule")
+    return rule if rule is not None and str(id).startswith(f"{rule} (part ") else id
 
 
 @dataclass(slots=True)
@@ -71,7 +84,7 @@ class Backtest:
     titles: Mapping[SubscriptionId, str]
     tally: Tally
     #: Why a rule is not needed: covered, equivalent, subsumed or impossible, and the rules that make it so.
-    redundant: Mapping[SubscriptionId, tuple[str, tuple[SubscriptionId, ...]]]
+    redundant: Mapping[SubscriptionId, _Reason]
     difference: Difference | None = None
 
     @classmethod
@@ -81,15 +94,19 @@ class Backtest:
         tally: Tally,
         reduction: Reduction | None,
         difference: Difference | None = None,
+        rules: Mapping[SubscriptionId, SubscriptionId] | None = None,
     ) -> Backtest:
-        """Join what was counted with what a reduction says of the rules."""
-        redundant: dict[SubscriptionId, tuple[str, tuple[SubscriptionId, ...]]] = {}
+        """Join what was counted with what a reduction says of the rules.
+
+        ``rules`` has the rule of each subscription that is a part of one: the reduction speaks of subscriptions.
+        """
+        redundant: dict[SubscriptionId, _Reason] = {}
         if reduction is not None:
             redundant |= {rule: ("covered", (by,)) for rule, by in reduction.covered.items()}
             redundant |= {rule: ("equivalent", (by,)) for rule, by in reduction.equivalent.items()}
             redundant |= {rule: ("subsumed", tuple(by)) for rule, by in reduction.subsumed.items()}
             redundant |= dict.fromkeys(reduction.impossible, ("impossible", ()))
-        return cls(titles, tally, redundant, difference)
+        return cls(titles, tally, _of_whole_rules(redundant, rules) if rules else redundant, difference)
 
     @property
     def rules(self) -> list[SubscriptionId]:
@@ -144,6 +161,28 @@ class Backtest:
             "redundant": {str(rule): {"why": why, "by": list(by)} for rule, (why, by) in self.redundant.items()},
         }
         return report if self.difference is None else {**report, "difference": self.difference.as_json()}
+
+
+def _of_whole_rules(
+    redundant: Mapping[SubscriptionId, _Reason], rules: Mapping[SubscriptionId, SubscriptionId]
+) -> dict[SubscriptionId, _Reason]:
+    """Return why whole rules are not needed; a rule in parts is not needed when none of its parts is."""
+    parts: dict[SubscriptionId, list[SubscriptionId]] = {}
+    for part, rule in rules.items():
+        parts.setdefault(rule, []).append(part)
+    found = {
+        id: (why, tuple(dict.fromkeys(rules.get(one, one) for one in by)))
+        for id, (why, by) in redundant.items()
+        if id not in rules
+    }
+    for rule, own in parts.items():
+        reasons = [redundant[part] for part in own if part in redundant]
+        others = [rules.get(one, one) for _, by in reasons for one in by]
+        others = [other for other in dict.fromkeys(others) if other != rule]
+        whys = {why for why, _ in reasons}
+        if len(reasons) == len(own) and (others or whys == {"impossible"}):
+            found[rule] = (whys.pop() if len(whys) == 1 else "subsumed", tuple(others))
+    return found
 
 
 def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:

@@ -8,8 +8,9 @@ import msgspec
 
 from tamis.errors import EventError, LimitError
 from tamis.model.schema import Event, Schema
-from tamis.model.types import Region
+from tamis.model.types import Region, String
 from tamis.model.types.paths import Lookups, nested, value_at
+from tamis.model.types.value_text import is_plain
 from tamis.model.values import UnfitError
 
 __all__ = ["event_as_json", "payload_as_json"]
@@ -28,9 +29,11 @@ def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
         try:
             event[name] = kind.wire_to_json(value)
         except (UnfitError, LimitError) as error:
-            raise EventError(name, value, str(error)) from None
+            if not is_plain(value):  # else it was published before a filter gave the attribute its type
+                raise EventError(name, value, str(error)) from None
     lookups = Lookups()
-    found = {name: value_at(event, name, lookups) for name in schema.paths if name not in event}
+    paths = (name for name in schema.paths if name not in event and not isinstance(schema[name], String))
+    found = {name: value_at(event, name, lookups) for name in paths}
     inside = {name: value for name, value in found.items() if value is not None}
     shown = {name: schema[name].wire_to_json(value) for name, value in inside.items()}
     return nested(event | shown, event) if shown else event

@@ -207,6 +207,7 @@ _SCHEMAS: Json = {
             "filter": {"oneOf": [{"type": "string"}, {"type": "object"}]},
             "namespace": {"type": "string"},
             "covering": {"type": "boolean", "default": True},
+            "learn": {"type": "boolean", "default": False},
         },
     },
     "Arrival": {

@@ -76,14 +76,17 @@ def join_policies(source: str | dict[str, Any], policies: Sequence[str]) -> str 
     return {"op": "and", "args": [to_json(parse(part)) for part in (*policies, source)]}
 
 
-def compile_filter(content: Content, source: str | dict[str, Any], policies: Sequence[str]) -> tuple[Filter, ...]:
+def compile_filter(
+    content: Content, source: str | dict[str, Any], known: Sequence[str | dict[str, Any]]
+) -> tuple[Filter, ...]:
     """Return what a filter means, without teaching ``content`` its types.
 
-    A policy may name attributes that no event had yet: the types of ``policies`` are known here, and no event matches.
+    A policy may name attributes that no event had yet: the types in the filters ``known`` are known here, and no event
+    matches.
     """
     schema = content.schema
-    for policy in policies if content.learns else ():
-        schema = learn_from_node(schema, parse(policy))
+    for other in known if content.learns else ():
+        schema = learn_from_node(schema, parse(other))
     text = source if isinstance(source, str) else None
     return compile_filters(parse(source), schema, text, open=content.learns)
 

@@ -11,7 +11,10 @@ from tamis.model.language.parse import parse
 
 Unreadable, Refused = SubscriptionSyntaxError, SubscriptionError
 
-KNOWN = "there are CASEI, ACCENTI, S_*, RCC_*, V_WITHIN, V_COSINE, T_*, IP_WITHIN, A_* and COMPARE"
+KNOWN = (
+    "there are CASEI, ACCENTI, S_*, RCC_*, V_WITHIN, V_COSINE, T_*, IP_WITHIN, A_*, COMPARE, CONTAINS, "
+    "STARTSWITH and ENDSWITH"
+)
 
 #: The text, the kind of error, the offset of the caret, and what is expected or wrong.
 CASES: list[tuple[str, type[Exception], int, str]] = [

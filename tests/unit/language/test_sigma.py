@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import fnmatch
 import ipaddress
+import operator
 import random
 import re
 import uuid
@@ -18,7 +20,9 @@ from tamis.errors import ModelError
 from tamis.files.sigma_rules import read_sigma_rules
 from tamis.model.language.foreign.sigma_fields import read_fields
 from tamis.model.language.foreign.sigma_networks import network_expression
+from tamis.model.language.foreign.sigma_numbers import number_expression
 from tamis.model.text.regex import regex_machine
+from tamis.model.types.value_text import text_of
 
 yaml = pytest.importorskip("yaml")
 
@@ -136,7 +140,7 @@ REFUSED = {
     "aliases": ("a: &x [1]\nb: *x", "YAML aliases"),
     "look-ahead": (rule({"s": {"f|re": "a(?=b)"}, "condition": "s"}), "without look-ahead (?=...)"),
     "unknown modifier": (rule({"s": {"f|nonsense": "a"}, "condition": "s"}), "not a valid Sigma rule"),
-    "unknown selection": (rule({"s": {"f": "a"}, "condition": "t"}), "condition"),
+    "unknown selection": (rule({"s": {"f": "a"}, "condition": "t"}), "'t' not defined in detections (selections: s)"),
 }
 
 
@@ -153,20 +157,21 @@ def test_one_bad_rule_does_not_keep_the_others_out(tmp_path: Path) -> None:
     found = imported(tmp_path, bad, good, good)
     assert [one.id for one in found.records] == [good["id"]]
     assert [one.reason for one in found.refused if "timestamp" not in one.reason] == [
-        f"the id {good['id']} is that of a rule in {tmp_path / 'rules.yml'}"
+        f"the id {good['id']} is that of a rule in {tmp_path / 'rules.yml'}; give one of them another id"
     ]
 
 
-def test_a_field_has_one_type_over_all_rules(tmp_path: Path) -> None:
+def test_a_field_is_text_however_rules_write_its_values(tmp_path: Path) -> None:
     rules = [
         rule({"s": {"EventID": value, "Port": port}, "condition": "s"})
-        for value, port in ((4688, 22), ("4689", "22*"), (4690, "ssh"))
+        for value, port in ((4688, 22), ("4689", "22*"), (4690.0, "ssh"), (True, 22.5))
     ]
     texts = [one.filter for one in imported(tmp_path, *rules).records]
     assert texts == [
-        "EventID = 4688 AND CASEI(Port) = CASEI('22')",
-        "EventID = 4689 AND CASEI(Port) LIKE CASEI('22%')",
-        "EventID = 4690 AND CASEI(Port) = CASEI('ssh')",
+        "CASEI(EventID) = CASEI('4688') AND CASEI(Port) = CASEI('22')",
+        "CASEI(EventID) = CASEI('4689') AND CASEI(Port) LIKE CASEI('22%')",
+        "CASEI(EventID) = CASEI('4690') AND CASEI(Port) = CASEI('ssh')",
+        "CASEI(EventID) = CASEI('true') AND CASEI(Port) = CASEI('22.5')",
     ]
 
 
@@ -342,3 +347,23 @@ def test_random_rules_against_an_evaluation_written_apart(seed: int, tmp_path: P
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_many_random_sigma_rules(seed: int, tmp_path: Path) -> None:
     check_random_rules(tmp_path, seed, 300, 300)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_numbers_in_decimal_text_compare_as_numbers(seed: int) -> None:
+    rng = random.Random(seed)
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+    def size() -> str:
+        whole = str(rng.choice([0, 1, 9, 10, 19, 80, 99, 100, rng.randint(0, 2000)]))
+        return whole + (f".{''.join(rng.choices('0159', k=rng.randint(1, 3)))}" if rng.random() < 0.6 else "")
+
+    for _ in range(2_000):
+        op, bound = rng.choice(list(compare)), text_of(decimal.Decimal(rng.choice(["", "-"]) + size()))
+        expression = re.compile(number_expression(op, bound))
+        for _ in range(4):
+            number = rng.choice(["", "-"]) + rng.choice(["", "0", "00"]) + size()
+            number = bound if rng.random() < 0.2 else number
+            expected = compare[op](decimal.Decimal(number), decimal.Decimal(bound))
+            assert bool(expression.search(number)) == expected, (op, bound, number)
+        assert expression.search("x") is None

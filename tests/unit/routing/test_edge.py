@@ -32,9 +32,11 @@ def post(edge: EdgeCore, *events: dict[str, Any]) -> tuple[Any, list[Persist]]:
 
 def test_a_request_that_is_rejected_teaches_nothing() -> None:
     edge, _ = learning_edge()
-    verdict, changes = post(edge, {"n": 1}, {"n": "text"})
+    content = edge.checks.content.of("default")
+    content.compile("n > 0")
+    verdict, changes = post(edge, {"m": 1}, {"n": "text"})
     assert isinstance(verdict, Rejection)
-    assert (verdict.row, changes, dict(edge.checks.content.of("default").schema)) == (1, [], {})
+    assert (verdict.row, changes, list(content.schema)) == (1, [], ["n"])
 
 
 def test_types_are_persisted_with_the_event_that_taught_them() -> None:
@@ -49,7 +51,7 @@ def test_a_draft_is_taken_only_under_the_types_it_was_made_with() -> None:
     draft = edge.checks.begin_events("default")
     edge.checks.draft_event(draft, {"n": 1}, "default", RIGHTS)
     assert dict(edge.checks.content.of("default").schema) == {}  # a draft teaches nothing
-    post(edge, {"n": "text"})
+    edge.checks.content.of("default").compile("n = 'text'")
     call = Post(({"n": 1},), "default", RIGHTS, "p", 2, draft=draft)
     effects = edge.handle(Posts((call,)), sender="", now=0.0)
     assert [type(effect.value[0]) for effect in effects if isinstance(effect, Answer)] == [Rejection]

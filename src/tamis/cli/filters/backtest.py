@@ -136,31 +136,53 @@ def _run(runs: Sequence[Questions], source: _Source, time: str | None, namespace
     tally, skipped, watch = Tally(), Skipped(), Stopwatch()
     extra = {name for questions in runs[1:] for name in questions.said} | ({time} if time is not None else set())
     new, batches = open_events(runs[0], source.file, source.schema, source.zone, skip=source.skip, extra=extra)
-    old: Prepared | None = None
+    rules, old = _Rules(runs[0], namespace), None
     difference = Difference() if len(runs) > 1 else None
     for batch in watched(source.file, batches, watch, skipped):
-        if difference is not None and old is None:
-            old = prepare(runs[1], batch, source.file.name, source.schema, source.zone)
-        ids, rows, bad = _fired(new, batch, namespace, source.skip)
+        ids, rows, bad = rules.fired(new, batch, source.skip)
         skipped.add(source.file.name, bad)
         tally.events += len(batch) - len(bad)
         tally.add(ids, None if time is None else _days(batch, rows, time, source.zone))
-        if difference is not None and old is not None:
-            old_ids, old_rows, _ = _fired(old, batch, namespace, source.skip)
+        if difference is not None:
+            old = old or prepare(runs[1], batch, source.file.name, source.schema, source.zone)
+            old_ids, old_rows, _ = _Rules(runs[1], namespace).fired(old, batch, source.skip)
             difference.add(set(zip(old_rows, old_ids, strict=True)), set(zip(rows, ids, strict=True)))
     skipped.tell()
-    titles = {one.id: one.metadata.get("title", "") for one in new.engine if one.namespace == namespace}
-    rules = list(titles)
     if difference is not None:
-        before = {record.id for record, _ in runs[1].records if record.namespace == namespace}
-        difference.added = tuple(rule for rule in rules if rule not in before)
-        difference.removed = tuple(sorted(before - set(rules), key=str))
-    return Backtest.of(titles, tally, _reduction(new, namespace) if redundancy else None, difference)
+        before = set(_Rules(runs[1], namespace).titles)
+        difference.added = tuple(rule for rule in rules.titles if rule not in before)
+        difference.removed = tuple(sorted(before - set(rules.titles), key=str))
+    reduction = _reduction(new, namespace) if redundancy else None
+    return Backtest.of(rules.titles, tally, reduction, difference, rules.of_parts)
 
 
-def _fired(prepared: Prepared, batch: Batch, namespace: str, skip: bool) -> tuple[list[Any], list[int], list[Any]]:
-    matches, bad = prepared.match(batch, namespace=namespace, skip=skip)
-    return matches.ids.of(matches.rows), matches.event.tolist(), bad
+class _Rules:
+    """The rules of one namespace with their titles; a long rule is several subscriptions, its parts."""
+
+    def __init__(self, questions: Questions, namespace: str) -> None:
+        from tamis.reduction.backtest import rule_of
+
+        self._namespace = namespace
+        #: The rule of each part.
+        self.of_parts: dict[Any, Any] = {}
+        self.titles: dict[Any, str] = {}
+        for record, _ in questions.records:
+            if record.namespace != namespace:
+                continue
+            rule, title = rule_of(record.id, record.metadata), record.metadata.get("title", "")
+            if rule != record.id:
+                self.of_parts[record.id] = rule
+                title = title.rpartition(" (part ")[0]
+            self.titles.setdefault(rule, title)
+
+    def fired(self, prepared: Prepared, batch: Batch, skip: bool) -> tuple[list[Any], list[int], list[Any]]:
+        """Return the rules that fired and the row of each, a rule once per event, and the rows that do not fit."""
+        matches, bad = prepared.match(batch, namespace=self._namespace, skip=skip)
+        ids, rows = matches.ids.of(matches.rows), matches.event.tolist()
+        if not self.of_parts:
+            return ids, rows, bad
+        pairs = dict.fromkeys((row, self.of_parts.get(id, id)) for row, id in zip(rows, ids, strict=True))
+        return [rule for _, rule in pairs], [row for row, _ in pairs], bad
 
 
 def _days(batch: Batch, rows: Sequence[int], time: str, zone: str | None) -> list[str | None]:

@@ -20,6 +20,7 @@ EPILOG = examples(
     "tamis import sigma rules/ --out subscriptions.jsonl",
     "tamis import sigma rule.yml --fields fields.toml",
     "tamis import sigma rules/ --logsource namespace --out subscriptions.jsonl",
+    "tamis import sigma rules/ --out subscriptions.jsonl --schema schema.json",
 )
 
 
@@ -47,6 +48,10 @@ def import_sigma(
             "namespace (windows-process_creation)."
         ),
     ] = LogSourceUse.METADATA,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the fields of all rules there as a schema, for a broker or Spark."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON; needs --out.")] = False,
 ) -> None:
     """Turn Sigma rules into subscriptions of tamis, with title, level, tags and log source as metadata.
@@ -57,6 +62,7 @@ def import_sigma(
     from tamis.cli.screen import errors, write_json
     from tamis.files.sigma_rules import read_sigma_rules
     from tamis.model.language.foreign.sigma_fields import read_fields
+    from tamis.model.schema import Schema
 
     if json and out is None:
         raise typer.BadParameter("--json prints a summary: name a file for the subscriptions with --out")
@@ -65,6 +71,8 @@ def import_sigma(
         errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "red")
     if json:
         write_json(_summary(found))
+    if schema is not None:
+        schema.write_text(Schema(dict(sorted(found.types.items()))).to_json(), encoding="utf-8")
     write_subscriptions([record.as_json() for record in found.records], found.n_rules, len(found.refused), out)
 
 

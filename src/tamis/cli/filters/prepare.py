@@ -30,6 +30,7 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.tables import EventTable, SubscriptionTable, learn_from_table
 from tamis.model.types import AttributeType, Boolean, Timestamp
+from tamis.model.types.paths import column_at, with_roots
 
 __all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
 
@@ -117,11 +118,12 @@ class Prepared:
 
     def columns(self, batch: Batch) -> dict[str, Any]:
         """Return the columns of a batch that filters use, as the engine takes them."""
-        columns: dict[str, Any] = {}
-        for name in batch.columns if ALL_STRINGS in self.engine.schema else self.engine.schema:
-            column = batch.columns.get(name)
-            if column is not None:
-                columns[name] = _present(column) if name in self.presence else column
+        wanted = batch.columns if ALL_STRINGS in self.engine.schema else with_roots(self.engine.schema)
+        columns = {
+            name: _present(column) if name in self.presence else column
+            for name, column in batch.columns.items()
+            if name in wanted
+        }
         return columns or {_ROW: np.arange(len(batch))}
 
 
@@ -145,7 +147,7 @@ def open_events(
     """
     kinds = {name: said[0] for name, said in questions.said.items() if len(said) == 1} if schema is None else schema
     names = {*(questions.said if schema is None else schema), *extra}
-    batches = file.batches(None if ALL_STRINGS in names else names, kinds, whole=whole)
+    batches = file.batches(None if ALL_STRINGS in names else with_roots(names), kinds, whole=whole)
     first = next(batches, None)
     prepared = prepare(questions, first, file.name, schema, zone, skip=skip)
     return prepared, itertools.chain([] if first is None else [first], batches)
@@ -165,7 +167,7 @@ def prepare(
     if schema is None:
         settled: dict[str, AttributeType] = {}
         for attribute, said in questions.said.items():
-            kind = _settled(attribute, said, None if first is None else first.columns.get(attribute), zone)
+            kind = _settled(attribute, said, None if first is None else _column(first, attribute), zone)
             if kind is None:
                 presence.add(attribute)
             settled[attribute] = kind or Boolean()
@@ -183,6 +185,11 @@ def prepare(
         except TamisError as error:
             questions.refuse(record, error, skip)
     return Prepared(engine, name, frozenset(presence))
+
+
+def _column(batch: Batch, name: str) -> Any:
+    column = batch.columns.get(name)
+    return column_at(batch.columns, name) if column is None else column
 
 
 def _subscribe_table(engine: Engine, questions: Questions) -> bool:
@@ -206,7 +213,7 @@ def demand_columns(questions: Questions, file: EventFile) -> None:
         return
     for record, node in questions.records:
         for leaf in _conditions(node):
-            if leaf.attribute not in file.names and leaf.attribute != ALL_STRINGS:
+            if leaf.attribute != ALL_STRINGS and with_roots([leaf.attribute]).isdisjoint(file.names):
                 raise _no_column(leaf, record, file)
 
 
@@ -219,7 +226,7 @@ def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError
 
 def warn_of_unseen(questions: Questions, file: EventFile) -> None:
     """Tell, after all events were read, which attributes of the filters no event had."""
-    unseen = [name for name in questions.said if name not in file.names and name != ALL_STRINGS]
+    unseen = [name for name in questions.said if name != ALL_STRINGS and with_roots([name]).isdisjoint(file.names)]
     if len(unseen) == 1:
         errors().say(f"note: no event of {file.name} has {unseen[0]!r}{_nearest(unseen[0], file.names)}")
     elif unseen:

@@ -1,4 +1,4 @@
-"""Functions that filters may call: those of users, and two of the language itself.
+"""Functions that filters may call: those of users, and some of the language itself.
 
 A function is known by its name in this process only. A filter that calls a function which this process does not know is
 refused where it is read, so a function never travels: a broker or a worker must register it itself.
@@ -7,6 +7,7 @@ refused where it is read, so a function never travels: a broker or a worker must
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -15,12 +16,13 @@ from typing import Any
 
 from tamis.errors import ModelError
 from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, holds_between
-from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType
+from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType, String
 
 __all__ = [
     "COMPARE",
     "DECIMAL",
     "RELATIONS",
+    "TEXT_TESTS",
     "Function",
     "find_function",
     "function_modules",
@@ -43,7 +45,14 @@ RELATIONS = {
     "A_OVERLAPS": "a_overlaps",
 }
 
-_BUILT_IN = frozenset({COMPARE, DECIMAL})
+#: Whether the first of two texts contains, starts with or ends with the second; case counts.
+TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "CONTAINS": operator.contains,
+    "STARTSWITH": str.startswith,
+    "ENDSWITH": str.endswith,
+}
+
+_BUILT_IN = frozenset({COMPARE, DECIMAL, *TEXT_TESTS})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", re.ASCII)
 #: Words before a parenthesis that mean something else.
 _TAKEN = frozenset(
@@ -126,7 +135,7 @@ def find_function(name: str) -> Function | None:
 
 def function_names() -> tuple[str, ...]:
     """Return the names of all functions that filters may call, ascending."""
-    return (COMPARE, *sorted(_registered))
+    return (COMPARE, *TEXT_TESTS, *sorted(_registered))
 
 
 def function_modules() -> tuple[str, ...]:
@@ -168,3 +177,4 @@ def _relation(name: str) -> Function:
 
 _built_in = {COMPARE: Function(COMPARE, _order, Number()), DECIMAL: Function(DECIMAL, _order, Number())}
 _built_in |= {name: _relation(name) for name in RELATIONS}
+_built_in |= {name: Function(name, test, Boolean(), (String(), String())) for name, test in TEXT_TESTS.items()}

@@ -55,7 +55,7 @@ from tamis.model.language.nodes import (
     leaves,
 )
 from tamis.model.pattern import like_pattern
-from tamis.model.schema import COMPUTED, Schema
+from tamis.model.schema import COMPUTED, Schema, asked_by_filter
 from tamis.model.shapes import Operand, fitted, is_polygonal, is_simple
 from tamis.model.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.subscription import (
@@ -111,15 +111,28 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
         if isinstance(leaf, Calculated):
             expressions.append(leaf)
             continue
-        if isinstance(leaf, Constant) or leaf.attribute in schema or leaf.attribute in found:
+        if isinstance(leaf, Constant):
+            continue
+        known = found.get(leaf.attribute) or schema.get(leaf.attribute)
+        if known is not None and not (
+            type(leaf) is TextTest and (type(known) is String or leaf.attribute in schema.unasked)
+        ):
             continue
         kind = _shown_type(leaf)
         if kind is not None:
             found[leaf.attribute] = kind
     schema = schema.extended(found, "the subscription")
+    if schema.unasked:
+        schema = asked_by_filter(schema, (name for leaf in leaves(node) for name in _names(leaf)))
     for expression in expressions:  # last: what literals show of an attribute tells the type of others
         schema = schema.extended(learned_types(expression, schema), "the subscription")
     return schema
+
+
+def _names(leaf: Leaf) -> tuple[str, ...]:
+    if isinstance(leaf, Calculated):
+        return leaf.attributes
+    return () if isinstance(leaf, Constant) else (leaf.attribute,)
 
 
 def _shown_type(leaf: Leaf) -> AttributeType | None:
@@ -129,7 +142,9 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
         return Region(geodetic=isinstance(leaf, DistanceTest) and leaf.unit is not None)
     if isinstance(leaf, WithinBall | CosineTest):
         return Vector(len(leaf.center if isinstance(leaf, WithinBall) else leaf.direction))
-    if isinstance(leaf, IsLike | TextTest):
+    if isinstance(leaf, TextTest):
+        return String(coerce=True)
+    if isinstance(leaf, IsLike):
         return String()
     if isinstance(leaf, ArrayTest):
         shown = {type_of_value(value) for value in leaf.values}
@@ -227,7 +242,8 @@ class _Binder:
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string")
+            hint = "; to compare its text, declare it as String(coerce=True)" if isinstance(kind, ScalarType) else ""
+            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string{hint}")
         negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
         patterns = leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(one) for one in leaf.operands]
         for pattern in patterns:

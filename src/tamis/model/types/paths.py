@@ -7,7 +7,7 @@ looked up one level deeper, where again a key may hold dots of its own. A list o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,17 @@ import pyarrow.types as pat
 
 from tamis.errors import LimitError
 
-__all__ = ["MAX_DEPTH", "MAX_LOOKUPS", "Lookups", "column_at", "is_path", "leaves_of", "nested", "value_at"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_LOOKUPS",
+    "Lookups",
+    "column_at",
+    "is_path",
+    "leaves_of",
+    "nested",
+    "value_at",
+    "with_roots",
+]
 
 #: Levels of an event, itself included (promise S14).
 MAX_DEPTH = 32
@@ -45,6 +55,21 @@ def is_path(name: str) -> bool:
     (True, False, False)
     """
     return 0 < name.count(".") < MAX_DEPTH
+
+
+def with_roots(names: Iterable[str]) -> set[str]:
+    """Return names and the keys through which those that are paths may reach.
+
+    >>> sorted(with_roots(["price", "a.b.c"]))
+    ['a', 'a.b', 'a.b.c', 'price']
+    """
+    found: set[str] = set()
+    for name in names:
+        found.add(name)
+        if is_path(name):
+            parts = name.split(".")
+            found.update(".".join(parts[:n]) for n in range(1, len(parts)))
+    return found
 
 
 def value_at(event: Mapping[str, Any], name: str, lookups: Lookups | None = None) -> Any:

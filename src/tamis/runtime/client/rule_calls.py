@@ -37,7 +37,7 @@ class RuleCalls:
 
     def count_fired(self, rule: FileRule) -> tuple[int, int]:
         """Return how many of the last events of the broker a rule matches, and how many there are."""
-        asked = {"filter": _source(rule), "namespace": rule.namespace, "covering": False}
+        asked = {"filter": _source(rule), "namespace": rule.namespace, "covering": False, "learn": True}
         answer = msgspec.json.decode(self._call_about(rule, "POST", "/v1/trial", asked))
         return answer["matched"], answer["examined"]
 

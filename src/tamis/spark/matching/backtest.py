@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.model.types import AttributeType, String
 from tamis.spark.columns import quoted, require, schema_of
-from tamis.spark.matching.match import match
+from tamis.spark.matching.match import learned_schema, match
 from tamis.spark.snapshots.snapshot import read_snapshot
-from tamis.spark.subscriptions.compiling import LEARNED, Compile, learn_batches
 
 __all__ = ["backtest"]
 
@@ -33,12 +30,13 @@ def backtest(
     ``time`` is a timestamp column of the events; without it ``day`` is null and there is a row per rule. The other
     parameters are those of `match`. The result is as large as rules times days, and not collected.
 
-    Without ``schema`` an attribute that rules of a DataFrame name and events lack is missing in all events.
+    Without ``schema`` an attribute that rules of a DataFrame name and events lack is missing in all events. The parts
+    of a long Sigma rule are counted as that rule, once per event id, where the rules carry their metadata.
     """
     require(events, [event_id, *([time] if time else [])], "the table of events")
     if schema is None and isinstance(subscriptions, DataFrame):
         require(subscriptions, ["filter"], "the table of subscriptions")
-        schema = _learned(schema_of(events), subscriptions)
+        schema = learned_schema(schema_of(events), subscriptions)
     deliveries = match(
         events,
         subscriptions,
@@ -48,27 +46,35 @@ def backtest(
         payload=[time] if time else (),
     )
     day = F.to_date(F.col(quoted(time))) if time else F.lit(None).cast("date")
-    fired = deliveries.groupBy("subscription_id", day.alias("day")).agg(F.count(F.lit(1)).alias("fired"))
     rules = subscriptions if isinstance(subscriptions, DataFrame) else read_snapshot(events.sparkSession, subscriptions)
     wanted = rules
     if "namespace" in rules.columns:
         wanted = rules.where(F.coalesce(F.col("namespace"), F.lit(DEFAULT_NAMESPACE)) == namespace)
     name = "id" if "id" in rules.columns else "subscription_id"
-    all_rules = wanted.select(F.col(name).alias("subscription_id")).distinct()
+    rule_of = wanted.select(F.col(name).alias("subscription_id"), _rule(wanted, name).alias("rule")).distinct()
+    if "metadata" in rules.columns:
+        deliveries = _of_whole_rules(deliveries, rule_of)
+    fired = deliveries.groupBy("subscription_id", day.alias("day")).agg(F.count(F.lit(1)).alias("fired"))
+    all_rules = rule_of.select(F.col("rule").alias("subscription_id")).distinct()
     joined = all_rules.join(fired, "subscription_id", "left")
     return joined.select("subscription_id", "day", F.coalesce("fired", F.lit(0)).alias("fired"))
 
 
-def _learned(schema: Schema, rules: DataFrame) -> Schema:
-    """Return a schema with the attributes that rules name besides; one that is only asked whether it is there is text.
+def _rule(rules: DataFrame, name: str) -> Column:
+    """Return the rule of each subscription: what its metadata names if it is a part of a long rule."""
+    id = F.col(name)
+    if "metadata" not in rules.columns:
+        return id
+    rule = F.col("metadata")["rule"]
+    return F.when(id.cast("string").startswith(F.concat(rule, F.lit(" (part "))), rule).otherwise(id)
 
-    Of two types that rules give an attribute the first by name is taken; `match` says which rule does not fit.
-    """
-    task = Compile(schema.to_json(), None)
-    texts = rules.select(F.col("filter").cast("string").alias("filter"))
-    named = texts.mapInArrow(partial(learn_batches, task=task), LEARNED).distinct()
-    types: dict[str, AttributeType] = {}
-    for row in sorted(named.collect(), key=lambda row: (row.attribute, row.type is None, row.type)):  # attributes
-        kind = String() if row.type is None else Schema.from_json(row.type)[row.attribute]
-        types.setdefault(row.attribute, kind)
-    return schema.extended(types, "the rules")
+
+def _of_whole_rules(deliveries: DataFrame, rule_of: DataFrame) -> DataFrame:
+    """Return deliveries with parts replaced by their rules, once per event."""
+    named = deliveries.join(rule_of, "subscription_id")
+    is_part = F.col("rule") != F.col("subscription_id")
+    columns = [
+        F.col("rule").alias("subscription_id"),
+        *(F.col(quoted(c)) for c in deliveries.columns if c != "subscription_id"),
+    ]
+    return named.where(~is_part).select(columns).unionByName(named.where(is_part).select(columns).distinct())

@@ -20,15 +20,17 @@ from tamis.engine.snapshot.manifest import Manifest, read_manifest
 from tamis.errors import ModelError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.model.types import AttributeType, String
 from tamis.model.values import moment
 from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of, value_names, values_of
 from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.running.failures import explaining_workers
 from tamis.spark.snapshots.snapshot import write_snapshot
 from tamis.spark.subscriptions.compile import compile_subscriptions
+from tamis.spark.subscriptions.compiling import LEARNED, Compile, learn_batches
 from tamis.spark.tiles.tiles import read_tiles, tiled_deliveries
 
-__all__ = ["MatchPlan", "check_events", "indexed", "match", "moment_of"]
+__all__ = ["MatchPlan", "check_events", "indexed", "learned_schema", "match", "moment_of"]
 
 #: Bad subscriptions that an error names.
 _NAMED = 10
@@ -70,8 +72,7 @@ def match(
     """
     require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
     if isinstance(subscriptions, DataFrame):
-        schema = schema or schema_of(events)
-        subscriptions = indexed(subscriptions, schema)
+        schema, subscriptions = _indexed_for(events, subscriptions, schema)
     version = snapshot.version_at(subscriptions)
     plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload)
     return plan.deliveries(moment_of(now))
@@ -166,6 +167,41 @@ def _schema_for(events: DataFrame, manifest: Manifest, version: Version, given: 
         return saved
     found = schema_of(events)
     return saved.extended({name: found[name] for name in found if name not in saved}, "the events")
+
+
+def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None) -> tuple[Schema, Version]:
+    """Index rules under a schema, or under what the columns of the events suggest.
+
+    A number or boolean that rules ask for its text is read as text then.
+    """
+    if schema is not None:
+        return schema, indexed(rules, schema)
+    shown = schema_of(events)
+    try:
+        return shown, indexed(rules, shown)
+    except TableError:
+        asked = learned_schema(shown, rules)
+        retyped = Schema({name: asked[name] for name in shown})
+        if retyped == shown:
+            raise
+        return retyped, indexed(rules, retyped)
+
+
+def learned_schema(schema: Schema, rules: DataFrame) -> Schema:
+    """Return a schema with the attributes that rules name besides; one that is only asked whether it is there is text.
+
+    An attribute that rules ask for the text of any value becomes a string that reads any value. Of other types that
+    rules give an attribute the first by name is taken; `match` says which rule does not fit.
+    """
+    task = Compile(schema.to_json(), None)
+    texts = rules.select(F.col("filter").cast("string").alias("filter"))
+    named = texts.mapInArrow(partial(learn_batches, task=task), LEARNED).distinct()
+    types: dict[str, AttributeType] = {}
+    for row in sorted(named.collect(), key=lambda row: (row.attribute, row.type is None, row.type)):  # attributes
+        kind = String() if row.type is None else Schema.from_json(row.type)[row.attribute]
+        if row.attribute not in types or kind == String(coerce=True):
+            types[row.attribute] = kind
+    return Schema({**schema, **types})
 
 
 def indexed(subscriptions: DataFrame, schema: Schema) -> Version:

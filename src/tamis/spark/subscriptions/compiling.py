@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from tamis.algebra.compiling_texts import TextChecker
 from tamis.errors import ModelError, TableError, TamisError
 from tamis.model.language.bind import learn_from_node
-from tamis.model.language.nodes import Calculated, Constant, leaves
+from tamis.model.language.nodes import Calculated, Constant, Node, TextTest, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
+from tamis.model.types import ScalarType, String
 from tamis.model.values import UnfitError, moment
 from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.subscriptions.typed import TypedColumns, box_problem, boxes_of, texts_of
@@ -61,6 +62,7 @@ def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: p
 def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterator[pa.RecordBatch]:
     """Yield the attributes that texts name and the schema has not, each with the schema of it alone, or null.
 
+    Those that are asked for the text of any value are among them, also where the schema has another scalar type.
     A text that cannot be read, or that contradicts an earlier one, teaches nothing.
     """
     given = schema = Schema.from_json(task.schema)
@@ -70,11 +72,24 @@ def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterat
             with suppress(TamisError):
                 node = parse(text)
                 named.update(leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
-                schema = learn_from_node(schema, node)
-    names = sorted((named | set(schema)) - set(given))
+                schema = learn_from_node(as_text(schema, node), node)
+    names = sorted(name for name in named | set(schema) if name not in given or schema[name] != given[name])
     types = [Schema({name: schema[name]}).to_json() if name in schema else None for name in names]
     columns = [pa.array(names, pa.string()), pa.array(types, pa.string())]
     yield pa.RecordBatch.from_arrays(columns, ["attribute", "type"])
+
+
+def as_text(schema: Schema, node: Node) -> Schema:
+    """Return a schema in which what a filter asks for the text of any value is a string that reads any value.
+
+    >>> from tamis.model.types import Number
+    >>> as_text(Schema({"n": Number(), "m": Number()}), parse("n ILIKE '5%' AND m > 3"))
+    Schema({'n': String(coerce=True), 'm': Number(lo=None, hi=None)})
+    """
+    text = String(coerce=True)
+    asked = {leaf.attribute for leaf in leaves(node) if isinstance(leaf, TextTest)}
+    changed = {name: text for name in asked if isinstance(schema.get(name), ScalarType) and schema[name] != text}
+    return Schema({**schema, **changed}) if changed else schema
 
 
 class _Compiler:

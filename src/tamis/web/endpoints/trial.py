@@ -1,7 +1,8 @@
 """``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
 
 A dry run matches the last events that clients published here. It also says which subscription covers the filter and
-which it covers, so that a user sees that a subscription exists already; ``"covering": false`` leaves that out, for it
+which it covers, so that a user sees that a subscription exists already. An attribute that no event or subscription
+named yet is refused, or, with ``"learn": true``, missing in all events. ``"covering": false`` leaves covers out, for it
 takes some seconds the first time where there are a hundred thousand subscriptions. ``covering_complete`` is false where
 they were too many to compare all of them: then the filter covers at least the number in the answer.
 """
@@ -41,12 +42,12 @@ async def trial(request: Request) -> Response:
     """Try a filter on the last events, and compare it with the subscriptions there are."""
     server = server_of(request)
     view, namespace, asked = await _asked(request, server)
-    source, covering = asked.get("filter"), asked.get("covering", True)
+    source, covering, learn = asked.get("filter"), asked.get("covering", True), asked.get("learn", False)
     if not isinstance(source, str | dict):
         raise ModelError('expected {"filter": "..."}')
-    if not isinstance(covering, bool):
-        raise ModelError("covering: true or false")
-    recent, found = await _tried(server, view, namespace, source)
+    if not isinstance(covering, bool) or not isinstance(learn, bool):
+        raise ModelError("covering and learn: true or false")
+    recent, found = await _tried(server, view, namespace, source, learn)
     around = Around()
     if covering:
         async with server.covering.queue.turn(view.rights.principal):
@@ -100,11 +101,14 @@ async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str,
     return view, namespace, asked
 
 
-async def _tried(server: Server, view: View, namespace: str, source: str | dict[str, Any]) -> tuple[Recent, Recent]:
+async def _tried(
+    server: Server, view: View, namespace: str, source: str | dict[str, Any], learn: bool
+) -> tuple[Recent, Recent]:
     """Return those of the last events that may be seen, and those of them that a filter matches."""
     recent = [(at, event) for at, event in server.broker.traffic.recent_events if event.namespace == namespace]
     payloads = server.recent_payloads([event for _, event in recent])
     recent = recent[len(recent) - len(payloads) :]
-    arguments = server.content_for_worker(namespace) | {"filter": source, "policies": view.policies_of(namespace)}
+    policies = view.policies_of(namespace)
+    arguments = server.content_for_worker(namespace) | {"filter": source, "policies": policies, "learn": learn}
     shown, matched = await server.pool.run(view.rights.principal, "try", arguments, payloads)
     return [recent[place] for place in shown], [recent[place] for place in matched]

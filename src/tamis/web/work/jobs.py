@@ -31,7 +31,8 @@ def try_filter(text: str, payloads: Sequence[bytes]) -> list[list[int]]:
     """Return which of some events the policies show, and which of those a filter matches, by their places."""
     arguments = json.loads(text)
     content, policies = _content(arguments), arguments["policies"]
-    filters = compile_filter(content, join_policies(arguments["filter"], policies), policies)
+    source = join_policies(arguments["filter"], policies)
+    filters = compile_filter(content, source, [*policies, source] if arguments["learn"] else policies)
     held = [compile_filter(content, policy, policies) for policy in policies]
     shown, matched = [], []
     for place, payload in enumerate(payloads):

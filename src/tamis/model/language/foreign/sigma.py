@@ -3,6 +3,8 @@
 What a rule means here:
 
 * Text ignores case unless a value is ``cased``; a regular expression minds case unless it has the flag ``i``.
+* A field is text, whatever a logger writes: ``EventID: 4688`` is ``CASEI(EventID) = CASEI('4688')``, which holds for
+  the number and for the string. A file of fields may say that one is a number or a boolean.
 * Sigma knows true and false only: a condition on a field that an event lacks is false, and its negation true. The
   language has a third value for that, so a negated condition is written ``field NOT LIKE x OR field IS NULL``.
 * A value without a field (a keyword) is looked for in all strings of the event, the attribute `ALL_STRINGS`.
@@ -21,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import MissingExtraError, ModelError, SubscriptionError
 from tamis.model.language.foreign.sigma_documents import check_document, opened_expression
-from tamis.model.language.foreign.sigma_fields import Fields, FieldUse
+from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.foreign.sigma_networks import network_expression
 from tamis.model.language.foreign.sigma_numbers import number_expression
 from tamis.model.language.nodes import (
     And,
     Arithmetic,
     Calculated,
+    Call,
     Compare,
     Constant,
     IsIn,
@@ -40,12 +43,13 @@ from tamis.model.language.nodes import (
     TextTest,
 )
 from tamis.model.text.folding import Fold, escape_like, fold_text
+from tamis.model.types.value_text import text_of
 
 if TYPE_CHECKING:
     from sigma.rule import SigmaRule
     from sigma.types import SigmaFieldReference, SigmaString, SigmaType
 
-__all__ = ["field_uses", "read_sigma_rule", "sigma_node"]
+__all__ = ["read_sigma_rule", "sigma_node"]
 
 _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 
@@ -77,23 +81,6 @@ def _suggestion(message: str) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def field_uses(rule: SigmaRule, fields: Fields) -> Iterator[FieldUse]:
-    """Yield what a rule compares its fields with."""
-    from sigma.conditions import ConditionFieldEqualsValueExpression
-    from sigma.types import SigmaFieldReference
-
-    for item in _leaves(_condition(rule)):
-        if not isinstance(item, ConditionFieldEqualsValueExpression):
-            continue
-        if isinstance(item.value, SigmaFieldReference):
-            yield FieldUse(item.field, "same", item.value.field)
-        else:
-            for value in _expanded(item.value, fields):
-                kind = _kind_of(value)
-                if kind is not None:
-                    yield FieldUse(item.field, kind)
-
-
 def sigma_node(rule: SigmaRule, fields: Fields) -> Node:
     """Return the syntax tree of a rule; `SubscriptionError` names what has no equivalent."""
     return _Reader(fields).node(_condition(rule), negated=False)
@@ -107,20 +94,11 @@ def _condition(rule: SigmaRule) -> Any:
     try:
         parsed = [condition.parsed for condition in rule.detection.parsed_condition]
     except SigmaError as error:
-        raise ModelError(f"the condition cannot be read: {error}") from None
+        selections = ", ".join(map(str, rule.detection.detections))
+        raise ModelError(f"the condition cannot be read: {error} (selections: {selections})") from None
     except RecursionError:
         raise ModelError("the condition nests too deeply") from None
     return parsed[0] if len(parsed) == 1 else ConditionOR(parsed)
-
-
-def _leaves(item: Any) -> Iterator[Any]:
-    from sigma.conditions import ConditionItem
-
-    if isinstance(item, ConditionItem):
-        for part in item.args:
-            yield from _leaves(part)
-    else:
-        yield item
 
 
 def _expanded(value: SigmaType, fields: Fields) -> Iterator[SigmaType]:
@@ -152,21 +130,6 @@ def _filled(value: SigmaString, fields: Fields, *, is_regex: bool = False) -> li
         return value.replace_placeholders(values_of)
     except SigmaError as error:
         raise SubscriptionError(str(error), None, str(value)) from None
-
-
-def _kind_of(value: SigmaType) -> str | None:
-    """Return what a value says about the type of its field: string, digits, number, boolean, or nothing."""
-    from sigma import types
-
-    if isinstance(value, types.SigmaBool):
-        return "boolean"
-    if isinstance(value, types.SigmaCompareExpression | types.SigmaNumber):
-        return "number"
-    if isinstance(value, types.SigmaString):
-        if not value.contains_special():
-            return "digits" if _as_number(_plain(value)) is not None else "string"
-        return None if _is_any(value) else "string"
-    return "string" if isinstance(value, types.SigmaRegularExpression | types.SigmaCIDRExpression) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,37 +179,47 @@ class _Reader:
         return _all_of([_negation(attribute, test) for attribute, test in tests])
 
     def _reference(self, name: str, value: SigmaFieldReference, negated: bool) -> Node | _Lacks:
-        """Return that two fields have the same value; case counts."""
-        if value.starts_with or value.ends_with:
-            raise SubscriptionError("fieldref asks for equal fields, not for the start or end of one", name)
-        fields = self._fields
+        """Return that two fields have the same value, or that one is a part of the other; case counts."""
+        fields, test = self._fields, _TEXT_TESTS[value.starts_with, value.ends_with]
         kind, other_kind = fields.kind(name), fields.kind(value.field)
-        if kind != other_kind or kind == "boolean":
+        if kind != other_kind or kind == "boolean" or (test and kind == "number"):
             raise SubscriptionError(
                 f"fieldref compares two strings or two numbers, not {kind} and {other_kind}", name, value.field
             )
         join = _all_of if negated else _any_of
         return join(
             [
-                _equal_attributes(attribute, other, kind, negated)
+                _compared_attributes(attribute, other, kind, test, negated)
                 for attribute in fields.attributes(name)
                 for other in fields.attributes(value.field)
             ]
         )
 
 
-def _equal_attributes(a: str, b: str, kind: str, negated: bool) -> Node:
+#: How fields are compared with modifiers startswith, endswith and both, which is contains.
+_TEXT_TESTS: Final = {
+    (False, False): None,
+    (True, False): "STARTSWITH",
+    (False, True): "ENDSWITH",
+    (True, True): "CONTAINS",
+}
+
+
+def _compared_attributes(a: str, b: str, kind: str, test: str | None, negated: bool) -> Node:
     """Return that two attributes have the same value or, ``negated``, that they have not, or one is missing.
 
-    An attribute is learned from what is asked of it, and equality does not tell its type: a pattern, or a difference,
+    ``test`` is the function that holds for two texts instead of equality.
+
+    An attribute is learned from what is asked of it, and equality does not tell its type: `_is_text`, or a difference,
     does.
     """
     op, names = "<>" if negated else "=", (Property(a), Property(b))
     if kind == "number":
-        test: Node = Calculated(op, (Arithmetic("-", *names), 0))
+        compared: Node = Calculated(op, (Arithmetic("-", *names), 0))
     else:
-        test = And((Calculated(op, names), IsLike(a, "%"), IsLike(b, "%")))
-    return Or((test, IsNull(a), IsNull(b))) if negated else test
+        sides = names if test is None else (Call(test, names), True)
+        compared = And((Calculated(op, sides), _is_text(a), _is_text(b)))
+    return Or((compared, IsNull(a), IsNull(b))) if negated else compared
 
 
 def _negation(attribute: str, test: Node) -> Node | _Lacks:
@@ -284,7 +257,7 @@ def _keyword(attribute: str, value: SigmaType) -> Node:
     if isinstance(value, types.SigmaRegularExpression):
         return _regex(attribute, value, "string")
     if isinstance(value, types.SigmaNumber):
-        return _like(attribute, f"%{escape_like(str(value.number))}%", Fold.CASE)
+        return _like(attribute, f"%{escape_like(text_of(value.number))}%", Fold.CASE)
     if isinstance(value, types.SigmaString):
         fold = Fold.NONE if isinstance(value, types.SigmaCasedString) else Fold.CASE
         return _like(attribute, f"%{_pattern(value)}%", fold)
@@ -324,7 +297,9 @@ def _number(attribute: str, value: Any, kind: str) -> Node:
     if kind == "boolean":
         raise SubscriptionError("a number is compared with a boolean", attribute, value.number)
     return (
-        Compare(attribute, "=", value.number) if kind == "number" else _equal(attribute, str(value.number), Fold.CASE)
+        Compare(attribute, "=", value.number)
+        if kind == "number"
+        else _equal(attribute, text_of(value.number), Fold.CASE)
     )
 
 
@@ -340,11 +315,9 @@ def _compared(attribute: str, value: Any, kind: str) -> Node:
     op, number = _OPERATORS[value.op.name], value.number.number
     if kind == "number":
         return Compare(attribute, op, number)
-    if kind == "boolean" or int(number) != number:
-        raise SubscriptionError(
-            f"{value.op.name.lower()} {number} compares numbers, and the field is a {kind}", attribute
-        )
-    return TextTest(attribute, "MATCHES", (number_expression(op, int(number)),))
+    if kind == "boolean":
+        raise SubscriptionError(f"{value.op.name.lower()} compares numbers, and the field is a boolean", attribute)
+    return TextTest(attribute, "MATCHES", (number_expression(op, text_of(number)),))
 
 
 def _regex(attribute: str, value: Any, kind: str) -> Node:
@@ -373,12 +346,19 @@ _READERS: Final[dict[str, Callable[[str, Any, str], Node]]] = {
 
 def _equal(attribute: str, text: str, fold: Fold) -> Node:
     if not fold:
-        return Compare(attribute, "=", text)
+        return And((Compare(attribute, "=", text), _is_text(attribute)))
     return TextTest(attribute, "=", (fold_text(text, fold),), fold)
 
 
 def _like(attribute: str, pattern: str, fold: Fold) -> Node:
-    return TextTest(attribute, "LIKE", (fold_text(pattern, fold),), fold) if fold else IsLike(attribute, pattern)
+    if not fold:
+        return And((IsLike(attribute, pattern), _is_text(attribute)))
+    return TextTest(attribute, "LIKE", (fold_text(pattern, fold),), fold)
+
+
+def _is_text(attribute: str) -> Node:
+    """Return a condition that every text meets: it says that the attribute is asked for its text, of whatever type."""
+    return TextTest(attribute, "LIKE", ("%",), Fold.CASE)
 
 
 def _pattern(value: SigmaString) -> str:

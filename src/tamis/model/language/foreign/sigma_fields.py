@@ -1,15 +1,13 @@
 """What the fields of Sigma rules are called in events, and which type each of them has.
 
-Sigma has no types: a rule may write ``EventID: 4688`` and another ``EventID: '4688'``. An engine has one type for an
-attribute, so all rules of an import are looked at first: a field that is ever compared with text that is not a number
-is a string, one that is compared with numbers is a number, one that is compared with true and false alone is a boolean.
-A file of fields overrules that.
+Sigma has no types: a rule may write ``EventID: 4688`` and another ``EventID: '4688'``, and loggers write either. So a
+field is text, and numbers in events are read as text. A file of fields may declare a number or a boolean instead.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +15,7 @@ from typing import Any, Final
 from tamis.errors import ModelError
 from tamis.model.schema import ALL_STRINGS
 
-__all__ = ["KINDS", "FieldUse", "Fields", "read_fields"]
+__all__ = ["KINDS", "Fields", "read_fields"]
 
 #: Types that a field may have.
 KINDS: Final = ("string", "number", "boolean")
@@ -27,20 +25,8 @@ _MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FieldUse:
-    """That some rule compares a field with a value of a kind; ``numeric`` text is kind ``"digits"``.
-
-    Kind ``"same"``: the rule compares it with ``other``, so that both have one type.
-    """
-
-    name: str
-    kind: str
-    other: str = ""
-
-
-@dataclass(slots=True)
 class Fields:
-    """Names and types of fields, as a file and the rules say."""
+    """Names and types of fields, as a file says."""
 
     #: The attributes that a field becomes, by the name it has in rules; a field not named keeps its name.
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,57 +36,27 @@ class Fields:
     keywords: tuple[str, ...] = (ALL_STRINGS,)
     #: What each placeholder (``%name%``, with the modifier expand) stands for.
     placeholders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    _uses: dict[str, set[str]] = field(default_factory=dict)
-    _compared_with: dict[str, set[str]] = field(default_factory=dict)
-
-    def note(self, uses: Iterable[FieldUse]) -> None:
-        """Take what rules compare fields with into account."""
-        for use in uses:
-            if use.kind == "same":
-                self._compared_with.setdefault(use.name, set()).add(use.other)
-                self._compared_with.setdefault(use.other, set()).add(use.name)
-            else:
-                self._uses.setdefault(use.name, set()).add(use.kind)
 
     def attributes(self, name: str) -> tuple[str, ...]:
         """Return the attributes that a field becomes: any of them may hold the value."""
         return self.names.get(name, (name,))
 
     def values_of(self, placeholder: str) -> tuple[str, ...]:
-        """Return what a placeholder stands for, or raise `ModelError` that says where to write it."""
-        if placeholder not in self.placeholders:
+        """Return what a placeholder stands for, or raise `ModelError` that says where to write it.
+
+        The values under ``"*"`` are those of every placeholder that is not listed.
+        """
+        values = self.placeholders.get(placeholder) or self.placeholders.get("*")
+        if values is None:
             raise ModelError(
-                f"the placeholder %{placeholder}% has no values; list them under [placeholders] in the file of fields"
+                f"the placeholder %{placeholder}% has no values; list them under [placeholders] in the file of fields, "
+                'or under "*" for all placeholders'
             )
-        return self.placeholders[placeholder]
+        return values
 
     def kind(self, name: str) -> str:
-        """Return the type of a field: string, number or boolean.
-
-        >>> fields = Fields()
-        >>> fields.note([FieldUse("EventID", "number"), FieldUse("EventID", "digits"), FieldUse("Image", "string")])
-        >>> fields.kind("EventID"), fields.kind("Image"), fields.kind("Other")
-        ('number', 'string', 'string')
-        """
-        if name in self.declared:
-            return self.declared[name]
-        uses = self._uses_of(name)
-        if "string" in uses or {"boolean", "number"} <= uses:
-            return "string"
-        if "number" in uses:
-            return "number"
-        return "boolean" if uses == {"boolean"} else "string"
-
-    def _uses_of(self, name: str) -> set[str]:
-        """Return the kinds of values that a field is compared with, and all fields with which it shares a type."""
-        found, waiting, uses = {name}, [name], set[str]()
-        while waiting:
-            one = waiting.pop()
-            uses |= {self.declared[one]} if one in self.declared else self._uses.get(one, set())
-            others = self._compared_with.get(one, set()) - found
-            found |= others
-            waiting += others
-        return uses
+        """Return the type of a field: string, unless the file says number or boolean."""
+        return self.declared.get(name, "string")
 
 
 def read_fields(path: Path | None) -> Fields:
