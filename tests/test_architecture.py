@@ -89,7 +89,6 @@ LARGE_CLASSES = {
     "routing/core/broker.py::BrokerCore": (22, 12),
     "routing/edge/core.py::EdgeCore": (28, 12),
     "runtime/broker/view.py::BrokerView": (25, 4),
-    "routing/core/routing_table.py::RoutingTable": (22, 10),
     "runtime/broker/driver.py::Driver": (28, 12),
     "runtime/simulation/network.py::Network": (22, 9),
     "runtime/simulation/peer_network.py::PeerNetwork": (23, 11),

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from tamis.errors import ModelError
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig, read_config
-from tamis.runtime.broker.neighbours import _serve
+from tamis.runtime.links.keeping import _serve
 from tamis.web.port import certificate
 from tests.server.processes import HANGS
 

@@ -30,6 +30,7 @@ from tests.attacks.callers import Guarded, guarded_broker, tokens_beside
 from tests.attacks.issuer import AUDIENCE, ISSUER, MAKERS, Issuer, jwks, plain
 from tests.attacks.wire import HANGS
 from tests.server.processes import Answer, ask, wait_until
+from tests.server.receiver import Receiver
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +259,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterato
     directory = tmp_path_factory.mktemp("broker")
     (directory / "jwks.json").write_text(jwks(issuer))
     table = f'[auth.jwt]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\nkeys = "jwks.json"\nleeway = 0\n'
+    table += '[webhooks]\nhosts = ["localhost"]\nnetworks = ["127.0.0.0/8", "::1/128"]\nhttp = true\n'
     with guarded_broker(directory, table) as one:
         yield one
 
@@ -293,12 +295,36 @@ def test_a_jwt_opens_no_link(tmp_path: Path, issuer: Issuer) -> None:
     (tmp_path / "jwks.json").write_text(jwks(issuer))
     text = f'[auth.jwt]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\nkeys = "jwks.json"\n'
     (tmp_path / "broker.toml").write_text('require_tokens = true\nschema = "s"\n[[links]]\nname = "north"\n' + text)
-    access = Access(read_config(tmp_path / "broker.toml"), tokens_beside(tmp_path))
+    config = read_config(tmp_path / "broker.toml")
+    access = Access(config, tokens_beside(tmp_path), {link.name: link for link in config.links})
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {issuer.sign()}".encode())]
     connection = HTTPConnection({"type": "http", "headers": headers, "http_version": "1.1", "query_string": b""})
     assert access.rights(connection).principal == "jwt/alice"
     with pytest.raises(RefusedError, match="unknown"):
         access.broker(connection, "north")
+
+
+def test_a_webhook_outlives_the_jwt_that_made_it_until_that_is_revoked(guarded: Guarded, issuer: Issuer) -> None:
+    owner = issuer.sign(sub="hooks")
+    token = issuer.sign(sub="hooks", jti="id-hooks", exp=time.time() + 2)
+    path = "/v1/subscriptions/hooks"
+    assert asked(guarded, owner, "/v1/subscriptions", "POST", {"filter": "hook > 0", "id": "hooks"}).status == 201
+    with Receiver() as receiver:
+        assert asked(guarded, token, f"{path}/webhook", "PUT", {"url": receiver.url}).status == 200
+        wait_until(lambda: asked(guarded, token).status == 401, "the end of the token")
+        time.sleep(2.5)  # tokens of webhooks are looked at every second
+        assert asked(guarded, owner, "/v1/events", "POST", {"hook": 1}).status == 200
+        wait_until(lambda: len(receiver.requests) == 1, "the message")
+        assert asked(guarded, owner, f"{path}/webhook").json["state"] == "active"
+        guarded.tokens.revoke_foreign("hooks", jti_digest("id-hooks"))
+        suspended = wait_until(
+            lambda: (shown := asked(guarded, owner, f"{path}/webhook").json)["state"] == "suspended" and shown,
+            "the end",
+        )
+        assert "revoked" in suspended["problem"]
+        assert asked(guarded, owner, "/v1/events", "POST", {"hook": 2}).status == 200
+        assert asked(guarded, owner, f"{path}/webhook/resume", "POST").status == 200  # with a token that is valid
+        wait_until(lambda: len(receiver.requests) == 2, "the message that waited")
 
 
 @pytest.mark.parametrize("how", ["jti", "digest", "expiry"])

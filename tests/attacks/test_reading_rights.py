@@ -42,6 +42,8 @@ SHOWING: dict[tuple[str, str], Any] = {
     ("POST", "/v1/subscriptions/{id}/webhook/resume"): {},
     ("GET", "/v1/webhooks"): None,
     ("GET", "/v1/links"): None,
+    ("PUT", "/v1/links/{name}"): {},
+    ("DELETE", "/v1/links/{name}"): None,
     ("POST", "/v1/links/{name}/skip"): {},
     ("POST", "/v1/links/{name}/resume"): {},
     ("POST", "/v1/explain"): {"id": "all", "event": {"price": 1}},
@@ -63,6 +65,7 @@ OVERVIEW = {("GET", "/v1/statistics"), ("GET", "/metrics"), ("POST", "/v1/compar
 FOR_ADMINS = {
     *{("GET", "/v1/audit"), ("DELETE", "/v1/schema"), ("GET", "/v1/links")},
     *{("POST", "/v1/links/{name}/skip"), ("POST", "/v1/links/{name}/resume")},
+    *{("PUT", "/v1/links/{name}"), ("DELETE", "/v1/links/{name}")},
 }
 
 #: Who is refused, besides a token that may only publish.

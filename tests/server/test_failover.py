@@ -29,6 +29,7 @@ import tamis
 from tamis.runtime.broker.tokens import Tokens
 from tests.server.postgres import PostgresServer, needs_postgres, postgres
 from tests.server.processes import HANGS, BrokerProcess, ask, wait_until
+from tests.server.receiver import Receiver
 
 __all__ = ["postgres"]
 
@@ -43,12 +44,12 @@ class Pair:
     url: str
     processes: list[BrokerProcess] = field(default_factory=list)
 
-    def start(self, first_url: str | None = None) -> Pair:
-        """Start both; the first one, with an address of its own for the database, serves."""
+    def start(self, first_url: str | None = None, more: str = "") -> Pair:
+        """Start both; the first one, with an address of its own for the database, serves. ``more`` is configured."""
         name = f"b{time.monotonic_ns()}"
         for letter, url in zip("ab", (first_url or self.url, self.url), strict=True):
             place = self.directory / letter
-            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{url}"\nstandby = true\n'
+            config = f'name = "{name}"\ndata = "{place / "data"}"\nstore = "{url}"\nstandby = true\n{more}'
             self.processes.append(BrokerProcess(place, config).start())
             if first_url is not None and letter == "a":
                 wait_until(lambda: role_of(self.processes[0]) == "serving", "the first broker to serve")
@@ -251,6 +252,39 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     assert ask(f"{other.url}/v1/subscriptions/jobs/settle", "POST", done, **header).json == {"settled": 1, "late": []}
 
 
+WEBHOOKS = '[webhooks]\nhosts = ["localhost"]\nnetworks = ["127.0.0.0/8", "::1/128"]\nhttp = true\n'
+
+
+def test_webhooks_and_links_go_on_after_a_take_over(postgres: PostgresServer, tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"attributes": {"n": {"type": "number"}}}')
+    pair = Pair(tmp_path, postgres.url).start(more=f'schema = "{tmp_path}/schema.json"\n{WEBHOOKS}')
+    try:
+        with Receiver() as receiver:
+            first = pair.serving()
+            assert ask(f"{first.url}/v1/subscriptions", "POST", {"id": "hook", "filter": "n >= 0"}).status == 201
+            made = ask(f"{first.url}/v1/subscriptions/hook/webhook", "PUT", {"url": receiver.url, "batch": 4}).json
+            assert ask(f"{first.url}/v1/events", "POST", [{"n": n} for n in range(20)]).status == 200
+            wait_until(lambda: len(receiver.events) >= 20, "the first events")
+            wait_until(lambda: ask(f"{first.url}/v1/subscriptions/hook/webhook").json["waiting"] == 0, "their end")
+            receiver.answer = lambda request: 503  # what comes now waits, and is retried
+            assert ask(f"{first.url}/v1/events", "POST", [{"n": n} for n in range(20, 40)]).status == 200
+            assert ask(f"{first.url}/v1/links/south", "PUT", {"when_full": "drop"}).status == 201
+            first.kill()
+            receiver.answer = lambda request: 204
+            second = pair.serving()
+            [link] = ask(f"{second.url}/v1/links").json["links"]
+            assert (link["link"], link["when_full"], link["connected"]) == ("south", "drop", False)
+            assert ask(f"{second.url}/v1/events", "POST", [{"n": n} for n in range(40, 60)]).status == 200
+            wait_until(lambda: len(receiver.events) >= 60, "the events of the standby")
+            assert [event["data"]["n"] for event in receiver.events] == list(range(60))
+            assert all(request.is_signed_with(made["secret"]) for request in receiver.requests)
+            assert ask(f"{second.url}/v1/links/south", "DELETE").json == {"link": "south", "dropped": 20}
+            deeds = [one["what"] for one in ask(f"{second.url}/v1/audit").json["deeds"]]
+            assert "webhook set" in deeds
+    finally:
+        pair.stop()
+
+
 def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair) -> None:
     traffic = Traffic(pair.urls)
     first = pair.serving()
@@ -299,6 +333,37 @@ def test_a_broker_that_stops_lets_its_standby_in(pair: Pair) -> None:
     assert [what for what in reversed(deeds) if what in ("start", "stop")] == ["start", "stop", "start"]
 
 
+def test_a_standby_that_is_told_to_stop_while_it_loads_does_so() -> None:
+    """A signal that came before the port was open ends the port."""
+    import uvicorn
+
+    from tamis.web.serving import _EndSignal
+
+    async def story() -> None:
+        end, former, later = _EndSignal(), uvicorn.Server(uvicorn.Config("")), uvicorn.Server(uvicorn.Config(""))
+        end.stop(former)
+        assert not former.should_exit
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        assert former.should_exit
+        end.stop(later)
+        assert later.should_exit
+
+    asyncio.run(story())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seconds", [2.0, 2.2, 2.4, 2.6, 2.8, 3.0])
+def test_soak_failover_stop_during_a_take_over(postgres: PostgresServer, tmp_path: Path, seconds: float) -> None:
+    pair = Pair(tmp_path, postgres.url).start()
+    first = pair.serving()
+    wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
+    first.kill()
+    time.sleep(seconds)
+    [other] = [one for one in pair.processes if one is not first]
+    assert other.stop() == 0
+
+
 def kill(holder: BrokerProcess, traffic: Traffic) -> None:
     holder.kill()
     traffic.wait_for_more()
@@ -312,10 +377,44 @@ def hang(holder: BrokerProcess, traffic: Traffic) -> None:
     holder.process.wait(HANGS)
 
 
+@dataclass
+class Ledger:
+    """What parts of a long soak have found so far: a line of JSON for each, so that the next part goes on."""
+
+    path: Path | None = field(
+        default_factory=lambda: Path(found) if (found := os.environ.get("TAMIS_KILL_LOG")) else None
+    )
+
+    @property
+    def parts(self) -> list[dict[str, list[float]]]:
+        if self.path is None or not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def add(self, pauses: dict[str, list[float]]) -> None:
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(pauses) + "\n")
+
+    def __str__(self) -> str:
+        """How many holders have died, and how long publishers waited."""
+        words = []
+        for way in (kill.__name__, hang.__name__):
+            pauses = sorted(seconds for part in self.parts for seconds in part[way])
+            if pauses:
+                last = pauses[min(len(pauses) - 1, int(0.99 * len(pauses)))]
+                words.append(f"{way} {len(pauses)}: median {pauses[len(pauses) // 2]:.1f} s, p99 {last:.1f} s")
+        return "; ".join(words)
+
+
 @pytest.mark.soak
 def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
-    """`TAMIS_KILLS` holders are killed or stopped, one after another, beneath one stream of events."""
-    kills, rng = int(os.environ.get("TAMIS_KILLS", "200")), random.Random(27)
+    """`TAMIS_KILLS` holders are killed or stopped, one after another, beneath one stream of events.
+
+    With `TAMIS_KILL_LOG=FILE` this is one part of several: each adds to the file and is another draw.
+    """
+    ledger = Ledger()
+    kills, rng = int(os.environ.get("TAMIS_KILLS", "200")), random.Random(27 + len(ledger.parts))
     pair = Pair(tmp_path, postgres.url).start()
     traffic, pauses = Traffic(pair.urls), {kill.__name__: list[float](), hang.__name__: list[float]()}
 
@@ -334,14 +433,15 @@ def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
     try:
         asyncio.run(traffic.run(trouble))
         demand_once(traffic)
+        ledger.add(pauses)
+        print(ledger)
     finally:
-        pair.stop()
         print({name: [round(seconds, 1) for seconds in sorted(each)] for name, each in pauses.items()})
         print(f"{len(traffic.confirmed)} confirmed, {len(traffic.read)} read")
+        pair.stop()
 
 
-@pytest.mark.soak
-def test_soak_failover_promotion(tmp_path: Path) -> None:
+def test_a_promoted_replica_has_all_that_was_confirmed(tmp_path: Path) -> None:
     """The primary dies with its disk; its synchronous replica is promoted, and both brokers find it."""
     primary, copy = PostgresServer(), None
     try:
@@ -353,7 +453,8 @@ def test_soak_failover_promotion(tmp_path: Path) -> None:
         def trouble() -> None:
             pair.serving()
             traffic.wait_for_more()
-            primary.remove()
+            primary.kill(signal.SIGKILL)
+            shutil.rmtree(primary.directory)
             copy.promote()
             traffic.wait_for_more()
             kill(pair.serving(), traffic)

@@ -77,7 +77,7 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
         assert ask(f"{near.url}/v1/subscriptions", "POST", {"id": "mine", "filter": "n > 100"}).status == 201
         assert ask(asked).json["waiting_for"] == ["b"]
         assert ask(f"{near.url}/v1/links/c/skip", "POST").status == 404
-        shown = CliRunner().invoke(app, ["serve", "links", "--skip", "b", "--url", near.url, "--json"])
+        shown = CliRunner().invoke(app, ["serve", "links", "skip", "b", "--url", near.url, "--json"])
         assert json.loads(shown.output)["links"][0]["skipped"] is True
         assert ask(asked).json["state"] == "active"
         assert {near_publishes(near.url, n) for n in range(10)} == {200}
@@ -85,7 +85,7 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
         near.start().wait_until_ready()
         assert {near_publishes(near.url, n) for n in range(10)} == {200}  # it is still skipped
         far.start().wait_until_ready()
-        CliRunner().invoke(app, ["serve", "links", "--resume", "b", "--url", near.url])
+        CliRunner().invoke(app, ["serve", "links", "resume", "b", "--url", near.url])
         messages = wait_until(lambda: with_gap(far.url), "the gap")
         assert [one["gap"]["count"] for one in messages if "gap" in one] == [20]
         wait_until(lambda: near_publishes(near.url, 500) == 200, "a link that is free again")

@@ -93,6 +93,12 @@ def make_good(broker: BrokerProcess, label: str, case: Any) -> None:
             case.body["url"] = "https://localhost/other"
     if label.startswith("POST /v1/links/"):
         case.path_parameters["name"] = "b"
+    if label.endswith(" /v1/links/{name}"):
+        name = case.path_parameters["name"] = f"n{next(NUMBERS)}"
+        if label.startswith("DELETE"):
+            assert ask(f"{broker.url}/v1/links/{name}", "PUT", {}).status == 201
+        else:
+            case.body, case.media_type = {"when_full": "drop"}, "application/json"
     if label == "POST /v1/explain":
         case.body, case.media_type = {"filter": "a = 1", "event": {"a": 1}}, "application/json"
 

@@ -19,7 +19,7 @@ from tamis.errors import InvariantError
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.runtime.client.session import Reader
-from tamis.runtime.simulation.brokers import BrokerHost, ClientHost
+from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tests.simulation.world import MASKS, NAMESPACES, POOL, RESTORED, WIDTH, Asked, World
 
 CHANGES = 10

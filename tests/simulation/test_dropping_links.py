@@ -9,7 +9,7 @@ from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.edge.requests import ChangeLink
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.client.session import Reader
-from tamis.runtime.simulation.brokers import ClientHost
+from tamis.runtime.simulation.hosts import ClientHost
 from tamis.runtime.simulation.simulator import Faults
 from tests.simulation.world import Asked, World
 

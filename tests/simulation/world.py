@@ -42,8 +42,9 @@ from tamis.routing.policies import POLICIES, CellOptions, Policy, find_policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, common_cells
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.session import ClientSession, Reader
-from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator, ClientHost
+from tamis.runtime.simulation.brokers import BrokerSimulator
 from tamis.runtime.simulation.disk import SimulatedDisk
+from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tamis.runtime.simulation.inbox import take_waiting
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.topology import Topology

@@ -24,7 +24,7 @@ from tamis.model.subscription import Ball, Subscription
 from tamis.node.content import Content
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.interest import Interest
-from tamis.routing.core.routing_table import RoutingTable
+from tamis.routing.core.routing_table import RoutingTable, n_entries
 from tamis.routing.core.summary import Changes
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.policies.cell_tables import common_cells
@@ -184,7 +184,7 @@ class _Crossing:
         cells = common_cells([policy.cells])
         self._near = RoutingTable({_THERE: policy}, schema, cells=cells)
         self._far = RoutingTable({_HERE: policy}, schema, cells=cells)
-        self._far.note_spoken(_HERE)
+        self._far.unspoken.discard(_HERE)
         self._content = Content(schema)
         self.updates = self.update_bytes = 0
         if policy.floods:
@@ -193,7 +193,7 @@ class _Crossing:
     @property
     def n_entries(self) -> int:
         """The filters and ranges in the far table."""
-        return self._far.n_entries(_HERE)
+        return n_entries(self._far, _HERE)
 
     def subscribe(self, interest: Interest) -> None:
         """Take one subscription across, with all that follows from it."""
@@ -202,7 +202,7 @@ class _Crossing:
         while True:
             if changes:
                 self._send(changes)
-            busy = [summary for summary in self._near.summaries(_THERE) if summary.is_busy]
+            busy = [summary for summary in self._near.summaries[_THERE].values() if summary.is_busy]
             if not busy:
                 return
             for summary in busy:

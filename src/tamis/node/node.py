@@ -48,6 +48,15 @@ class Transaction:
     #: Whether the core wants a `Tick` soon.
     again: bool = False
 
+    def join(self, other: Transaction) -> Transaction:
+        """Add what follows from another call, to be committed in the same step; the first answer counts."""
+        self.changes += other.changes
+        self.links |= other.links
+        self.words += other.words
+        self.again |= other.again
+        self.answer = other.answer if self.answer is None else self.answer
+        return self
+
 
 class Node(Generic[AnyCore]):
     """A core and its link ends.
@@ -83,18 +92,26 @@ class Node(Generic[AnyCore]):
         self._read = read
         life = records.EPOCH.find(self._stored)
         self.epoch = epoch if life is None else life
+        #: ``{link: life}`` of links that were removed and added again; on all others it is `epoch`.
+        self._lives = {link: life for (link,), life in records.LIFE.items(self._stored)}
+        self._removed = {link: removed for (link,), removed in records.REMOVED.items(self._stored)}
         #: A core that must know what waits for its links shares this mapping, and only reads it.
         self.ends = {} if ends is None else ends
-        self.ends.update((link, StreamEnd(link, self.epoch)) for link in links)
+        self.ends.update((link, StreamEnd(link, self.life_on(link))) for link in links)
+
+    def life_on(self, link: Link) -> int:
+        """Return the life that this node has on a link: a link that was added again has a later one than the others."""
+        return self._lives.get(link, self.epoch)
 
     def start(self, now: float) -> Transaction:
         """Take up life: restore what was persisted, and have something to say to every link."""
         stored, self._stored = self._stored, {}
         backlogs, self._backlogs = self._backlogs, {}
         for (link,), _ in records.LINK.items(stored):
-            self.ends.setdefault(link, StreamEnd(link, self.epoch))
+            self.ends.setdefault(link, StreamEnd(link, self.life_on(link)))
         for link, end in self.ends.items():
             end.restore(records.LINK.find(stored, link), backlogs.get(link))
+            end.before = self._removed.get(link)
             if (former := records.FORMER.find(stored, link)) is not None:
                 end.wait_restored(former)
         step = _Step(self, now)
@@ -109,7 +126,7 @@ class Node(Generic[AnyCore]):
         step = _Step(self, now)
         for link in links:
             if link not in self.ends:
-                end = self.ends[link] = StreamEnd(link, self.epoch)
+                end = self.ends[link] = StreamEnd(link, self.life_on(link))
                 step.moved.add(link)
                 if epoch is not None:  # nothing was sent before, so there is nothing that the core must say again
                     end.peer_epoch = epoch
@@ -122,6 +139,35 @@ class Node(Generic[AnyCore]):
         if end is not None:
             step.transaction.changes += [*end.acknowledge(end.sent), records.LINK.drop(link)]
         return step.done()
+
+    def join(self, link: Link, now: float) -> Transaction:
+        """Add a link to a neighbour. If it was removed before, its stream begins a new life.
+
+        The other end learns first what this one took in the former life, so that nothing of that comes twice.
+        """
+        step = _Step(self, now)
+        removed = self._removed.get(link)
+        if removed is not None:
+            self._lives[link] = max(self.life_on(link), removed.epoch) + 1
+            step.transaction.changes.append(records.LIFE.put(link, value=self._lives[link]))
+        end = self.ends[link] = StreamEnd(link, self.life_on(link))
+        end.before = removed
+        step.moved.add(link)
+        return step.done()
+
+    def part(self, link: Link, now: float) -> Transaction:
+        """Remove the link to a neighbour, with all that waits for it, and remember where its stream ended."""
+        end = self.ends[link]
+        parted = self.detach(link, now)
+        parted.changes += [records.FORMER.drop(link)] if end.former is not None else []
+        if end.peer_epoch and end.before is None:
+            removed = self._removed[link] = records.Removed(end.epoch, end.peer_epoch, end.received)
+            parted.changes.append(records.REMOVED.put(link, value=removed))
+        return parted
+
+    def waiting(self, link: Link) -> list[Any]:
+        """Return the messages that wait for a link."""
+        return [self._codec.decode(body, link) for body in self.ends[link].outbox.bodies(link, self._read)]
 
     def acknowledge(self, link: Link, number: int, now: float) -> Transaction:
         """Take note that the other end of a link, which speaks through this process, has read up to a number."""
@@ -144,6 +190,10 @@ class Node(Generic[AnyCore]):
         if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
             step.transaction.links.add(link)
             return step.done()
+        if end.before is not None:  # it knows this life, so it has taken note of the one before
+            end.before = None
+            del self._removed[link]
+            step.transaction.changes.append(records.REMOVED.drop(link))
         step.acknowledge(end, frame.ack)
         if frame.seq:
             step.transaction.links.add(link)
@@ -197,7 +247,7 @@ class _Step:
         If that knows the former life, its acknowledgement says which of the restored messages it has. A client goes on
         with the numbers of its stream; with a neighbour everything starts over.
         """
-        former, end.former, end.epoch = end.former, None, self.node.epoch
+        former, end.former, end.epoch = end.former, None, self.node.life_on(end.link)
         self.transaction.changes.append(records.FORMER.drop(end.link))
         self.transaction.links.add(end.link)
         if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):

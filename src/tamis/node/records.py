@@ -21,7 +21,19 @@ import msgspec
 from tamis.errors import ModelError
 from tamis.node.effects import Key, Persist
 
-__all__ = ["KINDS", "Cursor", "Form", "Former", "Hold", "Kind", "Layout", "Progress", "TokenFile", "find_kind"]
+__all__ = [
+    "KINDS",
+    "Cursor",
+    "Form",
+    "Former",
+    "Hold",
+    "Kind",
+    "Layout",
+    "Progress",
+    "Removed",
+    "TokenFile",
+    "find_kind",
+]
 
 Value = TypeVar("Value")
 
@@ -74,6 +86,14 @@ class Former(NamedTuple):
 
     epoch: int
     sent: int
+
+
+class Removed(NamedTuple):
+    """Where the stream of a removed link ended: the lives of both ends, and the last message taken from the other."""
+
+    epoch: int
+    peer_epoch: int
+    received: int
 
 
 class Hold(NamedTuple):
@@ -184,6 +204,27 @@ FORMER = Kind(
     "node/node.py",
     "the life of this broker that the other end of a link knows, and the last message of it that the disk had when it "
     "was restored from a backup; gone when the other end has spoken",
+)
+LIFE = Kind(
+    "life",
+    ("link",),
+    _NUMBER,
+    "node/node.py",
+    "the life of this broker on a link that was removed and added again; on all other links it is `epoch`",
+)
+REMOVED = Kind(
+    "removed",
+    ("neighbour",),
+    _packed("MessagePack array of three integers (`node/records.py::Removed`)", Removed),
+    "node/node.py",
+    "where the stream of a link ended that was removed; gone when the link was added again and the other end knows it",
+)
+SAID = Kind(
+    "said",
+    ("neighbour",),
+    _struct("JSON of `runtime/links/said.py::Said`"),
+    "runtime/links/said.py",
+    "what was last said about a link while the broker ran, and what the configuration file said then",
 )
 INTEREST = Kind(
     "interest",
@@ -329,6 +370,9 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     OUT,
     FLOOR,
     FORMER,
+    LIFE,
+    REMOVED,
+    SAID,
     INTEREST,
     RANGES,
     BLOCK,

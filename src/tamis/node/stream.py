@@ -10,7 +10,9 @@ Each end has an *epoch*, the number of its life; a life ends when its disk is lo
 starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is not a new
 life: both ends continue where they were. A disk that was restored from a backup is behind what the other end received:
 that begins a new life, too, and until the other end has answered this one only greets it, in the name of the life that
-the other end knows (`tamis.node.records.Former`).
+the other end knows (`tamis.node.records.Former`). A link that was removed and added again begins a new life at this end
+alone. Each wire then starts with an acknowledgement in the name of the life before (`tamis.node.records.Removed`), so
+that the other end drops what this one has taken before it sends the rest again.
 
 `Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a
 new wire begins with the first message that is not acknowledged. What may leave is bounded by what is committed
@@ -92,6 +94,8 @@ class StreamEnd:
         self.outbox = Outbox()
         #: What the other end knows of this one, if this disk was restored and the other end has not spoken since.
         self.former: records.Former | None = None
+        #: Where the stream ended before its link was removed and added again, until the other end knows the new life.
+        self.before: records.Removed | None = None
         #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
         self.is_full = False
 
@@ -214,6 +218,8 @@ class Wire:
     owes_answer: bool = True
     #: Whether to begin with messages that are acknowledged already.
     is_replay: bool = False
+    #: Whether the other end was told what this one took before its link was removed.
+    has_told_before: bool = False
     #: (number, bytes) of the messages written and not acknowledged, and their bytes.
     _under_way: deque[tuple[int, int]] = field(default_factory=deque)
     _bytes: int = 0
@@ -238,6 +244,10 @@ class Wire:
             self._under_way.clear()
             self._bytes = 0
         frames = []
+        if end.before is not None and not self.has_told_before:
+            self.has_told_before = True
+            frames.append(Frame(end.before.epoch, end.before.peer_epoch, 0, end.before.received))
+            self.owes_answer = True
         while self.words and mark.peer_epoch:  # an end that has not spoken yet would not take them
             frames.append(Frame(end.epoch, mark.peer_epoch, 0, mark.received, self.words.popleft()))
         for number, body in self._waiting(end, mark, window, read):
@@ -245,7 +255,7 @@ class Wire:
             self.written = number
             self._under_way.append((number, len(body)))
             self._bytes += len(body)
-        if not frames and self.owes_answer:
+        if self.owes_answer and not any(frame.epoch == end.epoch for frame in frames):
             frames.append(Frame(end.epoch, mark.peer_epoch, 0, mark.received))
         self.owes_answer = False
         return frames

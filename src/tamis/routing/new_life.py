@@ -44,11 +44,13 @@ def begin_new_life(
     life = records.EPOCH.find(stored)
     if life is None:  # nothing ever ran on this disk
         return []
-    changes = [records.EPOCH.put(value=max(epoch, life + 1))]
+    lives = {link: one for (link,), one in records.LIFE.items(stored)}
+    changes = [records.EPOCH.put(value=max(epoch, life + 1, *(one + 1 for one in lives.values())))]
+    changes += [records.LIFE.drop(link) for link in lives]
     for (link,), cursor in records.LINK.items(stored):
         is_new = records.FORMER.find(stored, link) is None  # restored once more: the other end knows the life before
         if is_new and (link in neighbours or client_of(link) is not None):
-            changes.append(records.FORMER.put(link, value=records.Former(life, cursor.sent)))
+            changes.append(records.FORMER.put(link, value=records.Former(lives.get(link, life), cursor.sent)))
         if link not in neighbours:
             changes += _tell_of_gap(link, cursor, since)
     about_neighbours = {kind.name for kind in _OF_NEIGHBOURS}

@@ -17,6 +17,7 @@ A token for a link (``broker``) opens links and nothing else; other tokens open 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from starlette.requests import HTTPConnection
 from tamis.errors import MissingExtraError, RefusedError, shorten
 from tamis.routing.edge.limits import MAX_TOKEN
 from tamis.routing.edge.rights import Rights
-from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.tokens import LOCAL, Token, Tokens
 from tamis.web.port.connection_limits import ON_RESERVE
 
@@ -49,8 +50,9 @@ _OF_PROXIES = ("forwarded", "via", "x-real-ip")
 class Access:
     """Answers who may do what, by configuration and tokens."""
 
-    def __init__(self, config: BrokerConfig, tokens: Tokens) -> None:
+    def __init__(self, config: BrokerConfig, tokens: Tokens, links: Mapping[str, LinkConfig] | None = None) -> None:
         self._config = config
+        self._links = {} if links is None else links
         self.tokens = tokens
         self.jwt = _jwt_of(config, tokens)
         self._hosts = _LOOPBACK | {config.host} | set(config.hosts)
@@ -70,7 +72,7 @@ class Access:
         `RefusedError` unless there is a link to that broker and its token is for this link and its namespaces.
         """
         self.check_origin(connection)
-        link = next((link for link in self._config.links if link.name == name), None)
+        link = self._links.get(name)
         if link is None:
             raise RefusedError(403, f"this broker has no link to a broker {name!r}")
         secret, problem = _secret(connection), f"a token is needed that was made for broker {name!r}"
@@ -95,6 +97,16 @@ class Access:
         """Whether a connection that was opened with this token may stay (S4)."""
         if self.jwt is not None and digest.startswith("jwt "):
             return self.jwt.is_live(digest)
+        return self.tokens.is_live(digest)
+
+    def may_go_on(self, digest: str) -> bool:
+        """Whether what a token has set up may go on without it: a webhook.
+
+        It ends with a token of this broker. Tokens of other issuers expire within minutes by design, so it ends with
+        such a token only if that is revoked, or if the issuer is configured no more.
+        """
+        if self.jwt is not None and digest.startswith("jwt "):
+            return not self.jwt.is_revoked(digest)
         return self.tokens.is_live(digest)
 
     def check_origin(self, connection: HTTPConnection) -> None:

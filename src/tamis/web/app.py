@@ -75,6 +75,8 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
     ("GET", "/v1/statistics", statistics.statistics),
     ("GET", "/v1/audit", audit.read_audit),
     ("GET", "/v1/links", links.listing),
+    ("PUT", "/v1/links/{name}", links.add),
+    ("DELETE", "/v1/links/{name}", links.remove),
     ("POST", "/v1/links/{name}/skip", links.skip),
     ("POST", "/v1/links/{name}/resume", links.resume),
     ("GET", "/healthz", statistics.health),
@@ -88,7 +90,7 @@ WATCHED = frozenset({"/healthz", "/metrics"})
 
 def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
     """Return the application of one broker, whose driver was started."""
-    server = Server(config, driver, Access(config, tokens))
+    server = Server(config, driver, Access(config, tokens, driver.links.all))
     routes: list[BaseRoute] = list(map(_route, dict.fromkeys(path for _, path, _ in ENDPOINTS)))
     routes.append(Route("/openapi.json", _openapi, methods=["GET"]))
     routes.append(WebSocketRoute("/v1/connect", websocket.connect))

@@ -222,6 +222,22 @@ _SCHEMAS: Json = {
             "policies": {"type": "array", "items": {"type": "string"}},
         },
     },
+    "NewLink": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "url": {"type": "string"},
+            "standbys": {"type": "array", "items": {"type": "string"}},
+            "policy": {"type": "string"},
+            "options": {"type": "object"},
+            "token_file": {"type": "string"},
+            "ca_file": {"type": "string"},
+            "insecure": {"type": "boolean"},
+            "when_full": {"enum": ["refuse", "drop"]},
+            "namespaces": {"type": "array", "items": {"type": "string"}},
+            "resend_from": {"type": "string"},
+        },
+    },
     "Problem": {
         "type": "object",
         "required": ["error", "status"],
@@ -321,6 +337,10 @@ def _admin_paths(limit: Json, namespace: Json) -> Json:
     return {
         "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
         "/v1/links": {"get": _operation("The links to other brokers; for admins", None, [])},
+        "/v1/links/{name}": {
+            "put": _operation("Add a link; for admins", None, [link], _json("NewLink"), status="201"),
+            "delete": _operation("Remove a link, and what waits for it; for admins", None, [link]),
+        },
         "/v1/links/{name}/skip": {"post": _operation("Send no event over a link; for admins", None, [link])},
         "/v1/links/{name}/resume": {"post": _operation("Send events over a link again; for admins", None, [link])},
         "/v1/schema": {

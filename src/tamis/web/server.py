@@ -50,11 +50,10 @@ class Server:
         self.intake = Intake()
         self.pool = Pool()
         self.shares = Shares()
-        self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.is_live)
+        self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.may_go_on)
         #: Searches for the readers of an event, in threads.
         self.searches = FairQueue(MOST_SEARCHES)
-        #: The policy of each link, as the broker began with it: the configuration may have changed on disk since.
-        self.policies = {link.name: link.read_policy().name for link in self.config.links}
+        self.links = self.driver.links
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""

@@ -23,7 +23,6 @@ from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.cut_off import send_clients_away
 from tamis.runtime.broker.driver import Driver
-from tamis.runtime.broker.neighbours import keep_linked
 from tamis.runtime.broker.open_broker import open_broker
 from tamis.runtime.broker.self_audit import follow_tokens, note_start, note_stop, watch_tokens
 from tamis.runtime.broker.sessions import end_sessions
@@ -62,10 +61,10 @@ async def serve(
     if not config.standby:
         await _run(config, ready)
         return
-    listener = _listener(config.check())
+    listener, end = _listener(config.check()), _EndSignal()
     try:
-        if (store := await _stand_by(config, listener, waits)) is not None:
-            await _run(config, ready, store, listener)
+        if (store := await _stand_by(config, listener, waits, end)) is not None:
+            await _run(config, ready, store, listener, end)
     finally:
         listener.close()
 
@@ -75,6 +74,7 @@ async def _run(
     ready: Callable[[str], None],
     store: Store | None = None,
     listener: socket.socket | None = None,
+    end: _EndSignal | None = None,
 ) -> None:
     driver, version = await _open(config, store)
     note_start(driver, config)
@@ -87,7 +87,7 @@ async def _run(
     server = _Port(settings)
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
     around += [asyncio.create_task(one) for one in _watches(app.state.server, tls)]
-    server.listen_to_signals()
+    (end or _EndSignal()).stop(server)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     ready(_url(config, listener))
     try:
@@ -104,13 +104,15 @@ async def _run(
         await driver.stop()
 
 
-async def _stand_by(config: BrokerConfig, listener: socket.socket, waits: Callable[[str], None]) -> Store | None:
+async def _stand_by(
+    config: BrokerConfig, listener: socket.socket, waits: Callable[[str], None], end: _EndSignal
+) -> Store | None:
     """Return the store once no other broker has it; None when this process was told to stop before."""
     stopped = threading.Event()
     # uvicorn calls each WebSocket that is refused an error.
     settings, _ = _settings(config, make_standby_app(config.name), log_level="critical")
     server = _Port(settings)
-    server.listen_to_signals()
+    end.stop(server)
     # uvicorn closes what it listens on: this broker goes on with the same port.
     running = asyncio.create_task(server.serve(sockets=[listener.dup()]))
     waits(_url(config, listener))
@@ -159,20 +161,35 @@ class _Port(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
-    def listen_to_signals(self) -> None:
-        """End at SIGTERM; asyncio handles Ctrl-C. Only the main thread receives signals."""
-        with contextlib.suppress(RuntimeError, ValueError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
 
-    def _end(self) -> None:
-        self.should_exit = True
+class _EndSignal:
+    """SIGTERM ends the port that is open, also if it came before that was: while a standby loads the state.
+
+    asyncio handles Ctrl-C. Only the main thread receives signals.
+    """
+
+    def __init__(self) -> None:
+        self._has_come = False
+        self._server: uvicorn.Server | None = None
+
+    def stop(self, server: uvicorn.Server) -> None:
+        """Have a server stop at the signal; at once, if that has come."""
+        self._server, server.should_exit = server, self._has_come
+        with contextlib.suppress(RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.come)
+
+    def come(self) -> None:
+        """Take note of the signal."""
+        self._has_come = True
+        if self._server is not None:
+            self._server.should_exit = True
 
 
 def _around(
     driver: Driver, config: BrokerConfig, version: Path | str | None, tokens: Tokens
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """Yield what runs beside the port for as long as the broker does."""
-    yield from (keep_linked(driver, config, link) for link in config.links if link.url)
+    yield driver.links.keep_connected(driver)
     yield _trim(driver, config)
     yield watch_tokens(driver, tokens, is_shared=bool(config.store))
     yield end_sessions(driver, config.retention)

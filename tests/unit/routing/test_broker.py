@@ -374,7 +374,7 @@ def test_who_breaks_the_protocol_is_named(message: Any, sender: str) -> None:
 def test_a_broken_invariant_tells_the_story() -> None:
     broker = Middle()
     broker.told(m.Subscribe("wide", text("x < 10")), "alice")
-    [summary] = broker.table.summaries("east")
+    [summary] = broker.table.summaries["east"].values()
     summary._groups.clear()
     summary.members.clear()
     with pytest.raises(InvariantError) as caught:

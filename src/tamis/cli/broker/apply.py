@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tamis.cli.broker.publish import Insecure, Secret
+from tamis.cli.broker.at_broker import HERE, Broker, at_broker
 from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
@@ -33,12 +33,13 @@ _TRIED, _SHOWN = 200, 60
 Counts = tuple[int | None, int | None]
 
 
+@at_broker
 def apply(
     rules: Annotated[
         Path,
         typer.Argument(metavar="RULES", help="A folder or file: .jsonl, .json, .csv, .parquet, .cql2, .txt, Sigma."),
     ],
-    url: Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="The broker.")] = "http://127.0.0.1:8080",
+    broker: Broker = HERE,
     snapshot: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Bring this saved engine up to date instead of a broker.")
     ] = None,
@@ -54,8 +55,6 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing. Exit code 1 when something would change.")
     ] = False,
-    token: Secret = None,
-    insecure: Insecure = False,
     json: Json = False,
 ) -> None:
     """Add, change and remove subscriptions until there are exactly those that the files have.
@@ -74,7 +73,7 @@ def apply(
         raise ModelError("--set: a name of at least one printable character")
     wanted = read_rules(rules, set_name)
     Questions.of("rules", (Record(one.filter, one.id, one.namespace, None, 0, one.place) for one in wanted))
-    target = _Broker(url, token, insecure, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
+    target = _Broker(broker, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
     plan = target.plan(wanted, adopt=adopt)
     counts, examined = target.count(plan)
     if not dry_run and not plan.is_empty:
@@ -87,11 +86,10 @@ def apply(
 class _Broker:
     """A running broker."""
 
-    def __init__(self, url: str, token: str | None, insecure: bool, set_name: str) -> None:
-        from tamis.runtime.client.http_calls import HttpCalls
+    def __init__(self, broker: Broker, set_name: str) -> None:
         from tamis.runtime.client.rule_calls import RuleCalls
 
-        self._rules: RuleCalls = RuleCalls(HttpCalls(url, token or "", patience=0.0, insecure=insecure), set_name)
+        self._rules: RuleCalls = RuleCalls(broker.calls(), set_name)
         self.apply = self._rules.apply
 
     def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tamis.cli.broker.publish import Insecure, Namespace, Secret, Url
+from tamis.cli.broker.at_broker import HERE, Broker, Namespace, at_broker
 from tamis.cli.options import Json, examples
 
 __all__ = ["CONSUME_EPILOG", "LETTERS_EPILOG", "consume", "dead_letters"]
@@ -33,6 +33,7 @@ class Action(StrEnum):
     DROP = "drop"
 
 
+@at_broker
 def consume(
     id: Id,
     consumer: Annotated[str, typer.Option("--consumer", help="The name of this program within the group.")],
@@ -41,9 +42,7 @@ def consume(
     ] = 30.0,
     batch: Annotated[int, typer.Option(min=1, max=256, help="Messages that are taken at once.")] = 16,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after N events.")] = None,
-    url: Url = "http://127.0.0.1:8080",
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -58,14 +57,14 @@ def consume(
     from tamis.runtime.client.consuming import consume as consume_from
 
     group = consume_from(
-        url,
+        broker.url,
         id,
         consumer=consumer,
-        token=token or "",
+        token=broker.token or "",
         namespace=namespace,
         seconds=seconds,
         batch=min(batch, count or batch),
-        insecure=insecure,
+        insecure=broker.insecure,
     )
     for one in islice(group, count):
         shown: Any = {"id": one.id, "event": one.event, "deliveries": one.deliveries} if json else one.event
@@ -73,6 +72,7 @@ def consume(
         one.ack()
 
 
+@at_broker
 def dead_letters(
     action: Annotated[Action, typer.Argument(help="list, replay (put back into the queue) or drop.")],
     id: Id,
@@ -80,9 +80,7 @@ def dead_letters(
         list[str] | None, typer.Option("--cursor", help="Replay or drop this letter; may be repeated.")
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="Replay or drop all letters that are there now.")] = False,
-    url: Url = "http://127.0.0.1:8080",
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -92,7 +90,13 @@ def dead_letters(
     from tamis.runtime.client.consuming import consume as consume_from
 
     group = consume_from(
-        url, id, consumer="dead-letters", token=token or "", namespace=namespace, insecure=insecure, seconds=1
+        broker.url,
+        id,
+        consumer="dead-letters",
+        token=broker.token or "",
+        namespace=namespace,
+        insecure=broker.insecure,
+        seconds=1,
     )
     if action is Action.LIST:
         write_json_lines(_letters(group))

@@ -1,57 +1,135 @@
-"""``tamis serve links``: the links of a broker to others; one that is dead can be skipped while the broker runs."""
+"""``tamis serve links``: the links of a broker to others, added, removed and skipped while the broker runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
-from tamis.cli.broker.publish import Insecure, Secret, Url
+from tamis.cli.broker.at_broker import HERE, Broker, at_broker
 from tamis.cli.options import Json, examples
 
-__all__ = ["EPILOG", "links"]
+if TYPE_CHECKING:
+    from tamis.runtime.client.http_calls import HttpCalls
 
-EPILOG = examples(
-    "tamis serve links",
-    "tamis serve links --skip north",
-    "TAMIS_TOKEN=... tamis serve links --resume north --url https://south.example:8443",
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="List the links of a broker to others, or change them while it runs. Changes outlast a restart.",
+    invoke_without_command=True,
+    epilog=examples(
+        "tamis serve links",
+        "tamis serve links skip middle",
+        "tamis serve links add south --to https://south.example:8443 --token-file south.token --resend-from middle",
+        "tamis serve links remove middle",
+        "TAMIS_TOKEN=... tamis serve links resume north --url https://south.example:8443",
+    ),
 )
 
+Name = Annotated[str, typer.Argument(metavar="BROKER", help="The name of the broker at the other end.")]
 
+
+@app.callback()
+@at_broker
 def links(
-    skip: Annotated[
-        str | None,
-        typer.Option("--skip", metavar="LINK", help="Send no event over this link and wait for none of its answers."),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", metavar="LINK", help="Send events again; clients behind it are told of the gap."),
-    ] = None,
-    url: Url = "http://127.0.0.1:8080",
-    token: Secret = None,
-    insecure: Insecure = False,
+    context: typer.Context,
+    broker: Broker = HERE,
     json: Json = False,
 ) -> None:
-    """List the links to other brokers. A dead one that stops publishers or subscribers can be skipped."""
-    from urllib.parse import quote
+    """List the links: connected, in step with the other end, skipped, full, what waits, what was dropped."""
+    if context.invoked_subcommand is None:
+        _list(broker.calls(), json)
 
+
+@app.command("add", epilog=examples("tamis serve links add south --to https://south.example:8443"))
+@at_broker
+def add(
+    name: Name,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Its address, and those of its standbys. Without one the other end dials."),
+    ] = None,
+    policy: Annotated[str, typer.Option(help="What is announced on it: see docs/policies.md.")] = "covering",
+    token_file: Annotated[
+        str, typer.Option(metavar="NAME", help="A file in the folder links of the broker's data directory.")
+    ] = "",
+    ca_file: Annotated[str, typer.Option(metavar="NAME", help="The authority of its certificate; in the same.")] = "",
+    when_full: Annotated[str, typer.Option(help="refuse or drop: what happens to events while it is full.")] = "refuse",
+    namespace: Annotated[list[str] | None, typer.Option(help="A namespace that may cross; all by default.")] = None,
+    resend_from: Annotated[
+        str, typer.Option(metavar="BROKER", help="A dead link: what waits for it is sent over this one, too.")
+    ] = "",
+    broker: Broker = HERE,
+    json: Json = False,
+) -> None:
+    """Add a link. Do the same at the other broker; links form a tree, never a ring."""
+    urls = to or []
+    said: dict[str, Any] = {"policy": policy, "when_full": when_full, "namespaces": namespace or []}
+    said |= {"url": urls[0], "standbys": urls[1:]} if urls else {}
+    files = {"token_file": token_file, "ca_file": ca_file, "resend_from": resend_from}
+    said |= {field: value for field, value in files.items() if value}
+    calls = broker.calls()
+    answer = _change(calls, "PUT", name, said)
+    if not json and resend_from:
+        _say(f"{answer['resent']:,} events that wait for {resend_from} are sent over it")
+    _list(calls, json)
+
+
+@app.command("remove", epilog=examples("tamis serve links remove middle"))
+@at_broker
+def remove(name: Name, broker: Broker = HERE, json: Json = False) -> None:
+    """Remove a link. Events that wait for it are dropped and counted; what its neighbour asked for is withdrawn."""
+    calls = broker.calls()
+    dropped = _change(calls, "DELETE", name)["dropped"]
+    if not json:
+        _say(f"removed; {dropped:,} events that waited were dropped")
+    _list(calls, json)
+
+
+@app.command("skip", epilog=examples("tamis serve links skip middle"))
+@at_broker
+def skip(name: Name, broker: Broker = HERE, json: Json = False) -> None:
+    """Send no event over a link and wait for none of its answers; what it is not sent is counted."""
+    calls = broker.calls()
+    _change(calls, "POST", f"{name}/skip")
+    _list(calls, json)
+
+
+@app.command("resume", epilog=examples("tamis serve links resume middle"))
+@at_broker
+def resume(name: Name, broker: Broker = HERE, json: Json = False) -> None:
+    """Send events over a link again; clients behind it are told of the gap."""
+    calls = broker.calls()
+    _change(calls, "POST", f"{name}/resume")
+    _list(calls, json)
+
+
+def _change(calls: HttpCalls, method: str, place: str, said: dict[str, Any] | None = None) -> dict[str, Any]:
+    import msgspec
+
+    name, _, action = place.rpartition("/") if method == "POST" else (place, "", "")
+    path = f"/v1/links/{quote(name, safe='')}" + (f"/{action}" if action else "")
+    answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=msgspec.json.encode(said or {})))
+    return answer
+
+
+def _say(words: str) -> None:
+    from tamis.cli.screen import output
+
+    output().say(words)
+
+
+def _list(calls: HttpCalls, json: bool) -> None:
     import msgspec
 
     from tamis.cli.screen import make_table, output, plain, write_json
-    from tamis.errors import ModelError
-    from tamis.runtime.client.http_calls import HttpCalls
 
-    if skip is not None and resume is not None:
-        raise ModelError("name a link with --skip or with --resume, not with both")
-    calls = HttpCalls(url, token or "", patience=0.0, insecure=insecure)
-    for name, action in ((skip, "skip"), (resume, "resume")):
-        if name is not None:
-            calls.call("POST", f"/v1/links/{quote(name, safe='')}/{action}", body=b"")
     found = msgspec.json.decode(calls.call("GET", "/v1/links"))
     if json:
         write_json(found)
         return
-    columns = ("link", "connected", "skipped", "full", "when_full", "waiting", "dropped")
+    columns = ("link", "connected", "in_step", "confirmed", "skipped", "full", "when_full", "waiting", "dropped")
     table = make_table(*columns, right=("waiting", "dropped"))
     for link in found["links"]:
         table.add_row(*(plain(str(link[name])) for name in columns))

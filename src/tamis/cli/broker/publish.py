@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tamis.cli.broker.at_broker import HERE, Broker, Namespace, at_broker
 from tamis.cli.options import Json, examples
 
 __all__ = ["PUBLISH_EPILOG", "SUBSCRIBE_EPILOG", "publish", "subscribe"]
@@ -25,29 +26,16 @@ SUBSCRIBE_EPILOG = examples(
     'tamis subscribe "mag >= 5" --json --count 10 | jq .event.place',
 )
 
-Url = Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")]
-Secret = Annotated[
-    str | None,
-    typer.Option("--token", envvar="TAMIS_TOKEN", help="A token; better in TAMIS_TOKEN than on the command line."),
-]
-Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
-]
-Namespace = Annotated[
-    str, typer.Option("--namespace", help="The namespace; events match subscriptions of the same namespace only.")
-]
-
 #: Events that are read and sent at once.
 BATCH = 1_024
 
 
+@at_broker
 def publish(
     events: Annotated[
         str, typer.Argument(metavar="EVENTS", help="An event as JSON, a .jsonl file, or - for standard input.")
     ],
-    url: Url = "http://127.0.0.1:8080",
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -56,7 +44,7 @@ def publish(
     from tamis.runtime.client.connecting import connect
 
     count = 0
-    with connect(url, token=token, insecure=insecure) as client:
+    with connect(broker.url, token=broker.token, insecure=broker.insecure) as client:
         for batch in _batches(_read(events)):
             client.publish(batch, namespace=namespace)
             count += len(batch)
@@ -66,6 +54,7 @@ def publish(
         output().say(f"{count:,} published")
 
 
+@at_broker
 def subscribe(
     filter: Annotated[str, typer.Argument(metavar="FILTER", help="The filter, as CQL2 text or JSON.")],
     id: Annotated[str | None, typer.Option(help="The subscription's id; a random one otherwise.")] = None,
@@ -80,9 +69,7 @@ def subscribe(
         str | None, typer.Option(metavar="NAMES", help="The attributes that deliveries carry, as mag,place.")
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after N events.")] = None,
-    url: Url = "http://127.0.0.1:8080",
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -91,9 +78,9 @@ def subscribe(
 
     from tamis.runtime.client.connecting import connect
 
-    with connect(url, token=token, client=client, insecure=insecure) as broker:
+    with connect(broker.url, token=broker.token, client=client, insecure=broker.insecure) as connected:
         names = [name.strip() for name in fields.split(",")] if fields else []
-        subscription = broker.subscribe(filter, id=id, durable=durable, namespace=namespace, fields=names)
+        subscription = connected.subscribe(filter, id=id, durable=durable, namespace=namespace, fields=names)
         for found in islice(subscription, count):
             shown: Any = (
                 {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event

@@ -10,8 +10,7 @@ import typer
 from tamis.cli.broker import maintenance
 from tamis.cli.broker.audit import EPILOG as AUDIT_EPILOG
 from tamis.cli.broker.audit import audit
-from tamis.cli.broker.links import EPILOG as LINKS_EPILOG
-from tamis.cli.broker.links import links
+from tamis.cli.broker.links import app as links
 from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
@@ -28,7 +27,7 @@ EPILOG = examples(
     "tamis serve --config broker.toml",
     "tamis serve token add alice --namespace quakes",
     "tamis serve audit",
-    "tamis serve links --skip north",
+    "tamis serve links skip north",
     "tamis serve backup /backups/today",
     "tamis serve --store postgresql://tamis@db.example/tamis --standby",
 )
@@ -42,7 +41,7 @@ app = typer.Typer(
 tokens = typer.Typer(help="Control access to a broker: add, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
 app.command("audit", epilog=AUDIT_EPILOG)(audit)
-app.command("links", epilog=LINKS_EPILOG)(links)
+app.add_typer(links, name="links")
 for command in (
     maintenance.backup,
     maintenance.restore,

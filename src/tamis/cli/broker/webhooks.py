@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tamis.cli.broker.publish import Insecure, Namespace, Secret, Url
+from tamis.cli.broker.at_broker import HERE, Broker, Namespace, at_broker
 from tamis.cli.options import Json, examples
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ SecretFile = Annotated[
         "prints it once.",
     ),
 ]
-DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Format(StrEnum):
@@ -48,6 +47,7 @@ class Format(StrEnum):
 
 
 @app.command("set", epilog=examples("tamis webhooks set strong https://hooks.example.com/quakes --batch 100"))
+@at_broker
 def set_webhook(
     id: Id,
     endpoint: Annotated[str, typer.Argument(metavar="URL", help="Where to send messages, as https://host/path.")],
@@ -63,9 +63,7 @@ def set_webhook(
     max_failures: Annotated[
         int, typer.Option(min=1, max=1000, help="Failures in a row after which it is suspended.")
     ] = 20,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -78,33 +76,31 @@ def set_webhook(
         "max_failures": max_failures,
         **_secret(secret_file),
     }
-    _show(_calls(url, token, insecure, namespace).set(id, endpoint, **settings), json)
+    _show(_calls(broker, namespace).set(id, endpoint, **settings), json)
 
 
 @app.command("show")
+@at_broker
 def show_webhook(
     id: Id,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
     """Show where messages are sent, how many wait, and what failed."""
-    _show(_calls(url, token, insecure, namespace).show(id), json)
+    _show(_calls(broker, namespace).show(id), json)
 
 
 @app.command("list")
+@at_broker
 def list_webhooks(
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     json: Json = False,
 ) -> None:
     """List the webhooks that your token may see; `show` says what is wrong with one."""
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
-    found = list(_calls(url, token, insecure, "default").all())
+    found = list(_calls(broker, "default").all())
     if json:
         write_json_lines(found)
         return
@@ -116,69 +112,64 @@ def list_webhooks(
 
 
 @app.command("rotate")
+@at_broker
 def rotate_secret(
     id: Id,
     secret_file: SecretFile = None,
     overlap: Annotated[
         float, typer.Option(min=0, help="Seconds for which requests are signed with the former secret, too.")
     ] = 86_400.0,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
     """Sign with a new secret; requests have two signatures until the overlap is over."""
-    calls = _calls(url, token, insecure, namespace)
+    calls = _calls(broker, namespace)
     _show(calls.rotate(id, overlap=overlap, **_secret(secret_file)), json)
 
 
 @app.command("suspend")
+@at_broker
 def suspend_webhook(
     id: Id,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
     """Send nothing until it is resumed; messages wait in the subscription's queue."""
-    _show(_calls(url, token, insecure, namespace).suspend(id), json)
+    _show(_calls(broker, namespace).suspend(id), json)
 
 
 @app.command("resume")
+@at_broker
 def resume_webhook(
     id: Id,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
     """Send what waits, and go on: after the endpoint was repaired."""
-    _show(_calls(url, token, insecure, namespace).resume(id), json)
+    _show(_calls(broker, namespace).resume(id), json)
 
 
 @app.command("remove")
+@at_broker
 def remove_webhook(
     id: Id,
-    url: Url = DEFAULT_URL,
-    token: Secret = None,
-    insecure: Insecure = False,
+    broker: Broker = HERE,
     namespace: Namespace = "default",
 ) -> None:
     """Send nothing more; the subscription and its queue stay."""
     from tamis.cli.screen import output
 
-    _calls(url, token, insecure, namespace).remove(id)
+    _calls(broker, namespace).remove(id)
     output().say(f"removed the webhook of subscription {id}")
 
 
-def _calls(url: str, token: str | None, insecure: bool, namespace: str) -> WebhookCalls:
-    from tamis.runtime.client.http_calls import HttpCalls
+def _calls(broker: Broker, namespace: str) -> WebhookCalls:
     from tamis.runtime.client.webhook_calls import WebhookCalls
 
-    return WebhookCalls(HttpCalls(url, token or "", namespace, patience=0.0, insecure=insecure))
+    return WebhookCalls(broker.calls(namespace))
 
 
 def _secret(path: Path | None) -> dict[str, str]:

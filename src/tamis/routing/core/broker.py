@@ -15,11 +15,14 @@ What a broker does with a message:
 * `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
   would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
   neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
+* `AddLink` and `RemoveLink` of an operator change the neighbours. A new one is met like any other that knows nothing of
+  us. What it is to be sent is put together in slices, one per step, and so is withdrawn what a removed one asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -38,12 +41,12 @@ from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
-from tamis.routing.core.link_gaps import SkipLink
-from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable
+from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
+from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
-from tamis.routing.policies.cell_tables import USUAL_CELLS
+from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key"]
 
@@ -52,6 +55,9 @@ _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
+
+#: Entries of a removed neighbour that are withdrawn in one step, and interests that a new one's summaries take.
+CHANGED_AT_ONCE = 256
 
 #: Seconds after which a client is told why its subscription is not active.
 PATIENCE_SECONDS = 30.0
@@ -96,13 +102,15 @@ class BrokerCore:
             m.Publish: lambda message, sender, now: self.events.publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
-            m.Confirm: self._confirm,
+            m.Confirm: lambda message, sender, now: self._settle((sender, message.number)),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
+            AddLink: self._add_link,
+            RemoveLink: self._remove_link,
             SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
             LinkUp: self._link_up,
-            LinkFull: self._link_full,
+            LinkFull: lambda message, sender, now: self.flow.fill(sender, message),
             LinkFree: self._link_free,
             m.Tick: self._tick,
         }
@@ -119,6 +127,11 @@ class BrokerCore:
     def flow(self) -> Flow:
         """Which links take no more events now."""
         return self.events.flow
+
+    def progress_of(self, link: Link) -> tuple[bool, bool]:
+        """Return whether a neighbour and this broker have sent their tables, and whether all behind it confirmed."""
+        has_both = link in self._has_table and link not in self.table.unspoken
+        return has_both, has_both and self._confirmations.confirmed[link] == self._confirmations.sent[link]
 
     def is_neighbour(self, link: Link) -> bool:
         """Whether a link leads to another broker."""
@@ -177,10 +190,13 @@ class BrokerCore:
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
-        busy = [one for link in self._neighbours for one in self.table.summaries(link) if one.is_busy]
+        withdrawn, was_filling = _withdraw(self.table), fill_summaries(self.table, CHANGED_AT_ONCE)
+        busy = [one for link in self._neighbours for one in self.table.summaries[link].values() if one.is_busy]
         for summary in busy:
             summary.advance()
-        return [*effects, *self.flow.close_gaps(), *(self._announce() if busy else ()), *self._report_late(now)]
+        changed = self._announce() if busy or withdrawn or was_filling else []
+        again = [Again()] if self.table.leaving or self.table.filling else []
+        return [*effects, *withdrawn, *self.flow.close_gaps(), *changed, *again, *self._report_late(now)]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
@@ -198,14 +214,37 @@ class BrokerCore:
 
     # Neighbours
 
+    def _add_link(self, message: AddLink, sender: Link, now: float) -> list[Effect]:
+        link = message.link
+        self.table.add_neighbour(link, message.policy)
+        fill_summaries(self.table, CHANGED_AT_ONCE)
+        self._neighbours[link] = message.policy
+        self._confirmations.add(link)
+        effects: list[Effect] = [message.record, *self.flow.add(link, drops=message.drops)]
+        effects += [Send(link, one) for one in message.resent]
+        for gap in message.gaps:
+            self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
+        return [*effects, *self.flow.gaps.take_changes(), Again()]
+
+    def _remove_link(self, message: RemoveLink, sender: Link, now: float) -> list[Effect]:
+        link = message.link
+        del self._neighbours[link]
+        self._waiting_for_table.discard(link)
+        self._has_table.discard(link)
+        self._confirmations.remove(link)
+        effects: list[Effect] = [message.record, records.SPOKEN.drop(link), records.NUMBER.drop(link)]
+        effects += [*self.table.remove_neighbour(link), *self.flow.remove(link)]
+        del self.counters[link]
+        return [*effects, *_withdraw(self.table), *self._announce(), *self._settle(), Again()]
+
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
         held, gone = self.table.interests(sender), set(message.retract)
         plans = _read_plans(self.table, message, sender)
         _put_entries(self.table, message.announce, sender, self._content)
-        effects = self._update_ranges(plans, message, sender)
+        effects = _put_ranges(self.table, plans, sender, is_all=message.replace)
         if message.replace:
             gone = held.keys() - {entry.key for entry in message.announce}
-            self.table.note_spoken(sender)
+            self.table.unspoken.discard(sender)
         for entry in message.announce:
             effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
         for key in sorted(gone & held.keys()):
@@ -216,19 +255,6 @@ class BrokerCore:
         self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table, now=now)
         return effects + self._settle()
 
-    def _update_ranges(self, plans: dict[str, Any], message: m.Update, sender: Link) -> list[Effect]:
-        cells, effects = self.table.cells, list[Effect]()
-        if message.replace:
-            plans |= {name: cells.empty_plan() for name in cells.namespaces(sender) if name not in plans}
-        for namespace, plan in plans.items():
-            self.table.put_ranges(sender, namespace, plan)
-            effects += cells.take_records(sender, namespace)
-        return effects
-
-    def _confirm(self, message: m.Confirm, sender: Link, now: float) -> list[Effect]:
-        self._confirmations.confirm(sender, message.number)
-        return self._settle()
-
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
         again = [one for one in message.unacknowledged if not isinstance(one, _OF_BROKERS)]
         if sender not in self._neighbours:
@@ -238,12 +264,6 @@ class BrokerCore:
         self._waiting_for_table.add(sender)
         known: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
         return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
-
-    def _link_full(self, message: LinkFull, sender: Link, now: float) -> list[Effect]:
-        if sender not in self._neighbours:  # a slow reader is not a reason to refuse events
-            return []
-        self.flow.full[sender] = message
-        return self.flow.settle()
 
     def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
         self.flow.full.pop(sender, None)
@@ -261,7 +281,7 @@ class BrokerCore:
                 if changes:
                     effects += self._send_update(link, changes, replace=False)
             elif (
-                link in self._waiting_for_table - self.flow.full.keys()
+                link in self._waiting_for_table - self.flow.full.keys() - self.table.filling.keys()
                 and not self.table.unspoken - {link} - self.flow.skipped
             ):
                 # It waits for our table, takes it, and all others have said what is to be in it.
@@ -281,8 +301,10 @@ class BrokerCore:
         self.counters[link].count_update(update)
         return [records.NUMBER.put(link, value=number), Send(link, update)]
 
-    def _settle(self) -> list[Effect]:
-        """Pass on what all neighbours have confirmed: ACTIVE to clients, a confirmation to neighbours."""
+    def _settle(self, *confirmations: tuple[Link, int]) -> list[Effect]:
+        """Take confirmations; pass on what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers."""
+        for link, number in confirmations:
+            self._confirmations.confirm(link, number)
         confirmed: dict[Link, int] = {}
         effects: list[Effect] = []
         for source, what in self._confirmations.take_settled():
@@ -311,7 +333,7 @@ class BrokerCore:
         for link in self._neighbours:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
             if records.SPOKEN.key(link) in stored:
-                self.table.note_spoken(link)
+                self.table.unspoken.discard(link)
             # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
@@ -396,6 +418,27 @@ def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, 
         first = min(read.bad)
         raise RemoteProtocolError(sender, f"entry {entries[first].key!r}: {read.bad[first]}")
     table.put_many(interests, read)
+
+
+def _withdraw(table: RoutingTable) -> list[Effect]:
+    """Drop some of what removed neighbours asked for, so that the others forget it, too."""
+    leaving = ((link, key) for link in sorted(table.leaving) for key in table.interests(link))
+    effects: list[Effect] = []
+    for link, key in list(islice(leaving, CHANGED_AT_ONCE)):
+        table.drop(link, key)
+        effects.append(records.INTEREST.drop(link, key))
+    return effects
+
+
+def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_all: bool) -> list[Effect]:
+    """Take the ranges that a neighbour announces; ``is_all`` says that it asks for no others."""
+    effects: list[Effect] = []
+    if is_all:
+        plans |= {name: empty_plan(table.cells.spaces) for name in table.cells.namespaces(sender) if name not in plans}
+    for namespace, plan in plans.items():
+        table.put_ranges(sender, namespace, plan)
+        effects += table.cells.take_records(sender, namespace)
+    return effects
 
 
 def _read_plans(table: RoutingTable, message: m.Update, sender: Link) -> dict[str, Any]:

@@ -70,6 +70,21 @@ class Confirmations:
         """Whether anything waits."""
         return bool(self._n_live or self._settled)
 
+    def add(self, link: Link) -> None:
+        """Have one link more; what waits already does not wait for it."""
+        self.sent[link] = self.confirmed[link] = 0
+        self._queues[link] = deque()
+
+    def remove(self, link: Link) -> None:
+        """Let nothing wait for a link, and forget it with all that waits of it."""
+        self.forget(link)
+        self.excuse(link, True)
+        self._excused.discard(link)
+        for of_source in self._waiting.values():
+            for one in (one for several in of_source.values() for one in several):
+                one.needed.pop(link, None)
+        del self.sent[link], self.confirmed[link], self._queues[link]
+
     def number_next(self, link: Link) -> int:
         """Return the number of the update that is sent now."""
         self.sent[link] += 1
@@ -120,7 +135,7 @@ class Confirmations:
         everything that was replaced, too, is forwarded by all brokers meanwhile (promise R15).
         """
         waiting = self._waiting.get(source, {}).get(what, ())
-        return [one.former for one in waiting if one.is_new and self.confirmed[link] < one.needed[link]]
+        return [one.former for one in waiting if one.is_new and self.confirmed[link] < one.needed.get(link, 0)]
 
     def is_changing(self, source: Link, what: Hashable) -> bool:
         """Whether a filter that is new waits for confirmations."""

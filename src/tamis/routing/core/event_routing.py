@@ -221,7 +221,11 @@ class EventRouting:
             if values is None:
                 yield Routed(event, {}, ()), []
                 continue
-            route = found.get(event.id) or next(routes[event.namespace], None)
+            route = found.get(event.id)
+            if route is None:
+                route = next(routes[event.namespace], None)
+            else:  # a neighbour may have been removed since
+                route = [link for link in route[0] if self.flow.is_neighbour(link)], route[1]
             if route is None or (most is not None and count >= most):
                 return
             links, keys = route

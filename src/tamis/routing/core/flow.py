@@ -70,6 +70,22 @@ class Flow:
         self.skipped.discard(link)
         return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]
 
+    def add(self, link: Link, *, drops: bool) -> list[Effect]:
+        """Have one link more."""
+        self._neighbours[link] = None
+        self._drops = self._drops | {link} if drops else self._drops - {link}
+        return self.settle()
+
+    def remove(self, link: Link) -> list[Effect]:
+        """Forget a link: nothing is refused because of it, and no other neighbour pauses for it."""
+        del self._neighbours[link]
+        self.skipped.discard(link)
+        self.full.pop(link, None)
+        self.paused.pop(link, None)
+        self.pausing.discard(link)
+        flags = [kind.drop(link) for kind in (records.SKIPPED, records.PAUSED, records.PAUSING)]
+        return [*flags, *self.gaps.forget(link), *self.settle()]
+
     @property
     def has_neighbours(self) -> bool:
         """Whether there is any link to another broker."""
@@ -105,6 +121,13 @@ class Flow:
                 self.pausing.discard(link)
                 effects += [records.PAUSING.drop(link), Send(link, Resume())]
         return effects
+
+    def fill(self, link: Link, waiting: LinkFull) -> list[Effect]:
+        """Take note that an outbox is full; a client that reads slowly is not a reason to refuse events."""
+        if link not in self._neighbours:
+            return []
+        self.full[link] = waiting
+        return self.settle()
 
     def pause(self, link: Link) -> list[Effect]:
         """Take note that a neighbour asks for a pause."""

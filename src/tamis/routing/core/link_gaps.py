@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from tamis.node import records
-from tamis.node.effects import Effect, Key, Link, Send
+from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.routing.messages import EventId, LinkGap
+from tamis.routing.policies import Policy
 
-__all__ = ["LinkGaps", "SkipLink"]
+__all__ = ["AddLink", "LinkGaps", "RemoveLink", "SkipLink"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,31 @@ class SkipLink:
 
     link: Link
     is_skipped: bool
+
+
+@dataclass(frozen=True)
+class AddLink:
+    """A link to a broker that is a neighbour from now on; ``record`` is what a restart knows of it.
+
+    ``drops`` says whether events are dropped while the link is full, and ``namespaces`` which may cross it, None: all.
+    ``resent`` are messages that wait for a dead link and go over this one, too, and ``gaps`` those of that link.
+    """
+
+    link: Link
+    policy: Policy
+    record: Persist
+    drops: bool = False
+    namespaces: frozenset[str] | None = None
+    resent: tuple[Any, ...] = ()
+    gaps: tuple[LinkGap, ...] = ()
+
+
+@dataclass(frozen=True)
+class RemoveLink:
+    """A neighbour is to be forgotten, with all that it asked for and all that waits for it."""
+
+    link: Link
+    record: Persist
 
 
 class LinkGaps:
@@ -58,6 +85,15 @@ class LinkGaps:
             records.LINK_GAP.put(link, namespace, value=msgspec.msgpack.encode(self._open[link][namespace]))
             for link, namespace in changed
         ]
+
+    def of(self, link: Link) -> list[LinkGap]:
+        """Return the gaps of a link, by namespace."""
+        return [gap for _, gap in sorted(self._open.get(link, {}).items())]
+
+    def forget(self, link: Link) -> list[Effect]:
+        """Drop the gaps of a link that is removed; its neighbour is not told."""
+        self._changed = {place for place in self._changed if place[0] != link}
+        return [records.LINK_GAP.drop(link, namespace) for namespace in sorted(self._open.pop(link, {}))]
 
     def close(self, link: Link) -> list[Effect]:
         """Tell a neighbour what it was not sent, and send again."""

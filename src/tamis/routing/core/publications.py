@@ -16,6 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
+from zlib import crc32
 
 import msgspec
 
@@ -368,7 +369,7 @@ class Publications:
         while left > 0 and event < len(work.routed):
             one = work.routed[event]
             keys = one.keys[start : start + left]
-            for group, some in self._routing.table.spread(keys, n).items():
+            for group, some in _spread(self._routing.table.client_of, keys, n).items():
                 work.groups[group].append((one, some))
             left -= len(keys)
             event, start = (event + 1, 0) if start + len(keys) == len(one.keys) else (event, start + len(keys))
@@ -389,6 +390,16 @@ class Publications:
             work.progress = Progress(sent, sent)
             work.routed, work.groups = [], []
         return effects
+
+
+def _spread(
+    client_of: Mapping[SubscriptionId, Link], keys: Iterable[SubscriptionId], n: int
+) -> dict[int, list[SubscriptionId]]:
+    """Return keys in up to ``n`` groups, those of one client in the same, today and after a restart."""
+    groups: dict[int, list[SubscriptionId]] = {}
+    for key in keys:
+        groups.setdefault(crc32(client_of.get(key, "").encode()) % n, []).append(key)
+    return groups
 
 
 def _joined(shares: Sequence[_Share]) -> Iterator[_Share]:

@@ -11,12 +11,12 @@ A neighbour that has not spoken yet is taken to want everything (promise R6: whe
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import Lookup, Matcher
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
-from tamis.node.effects import Link
+from tamis.node.effects import Link, Persist
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
@@ -38,7 +38,7 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
 from tamis.routing.policies.two_stage import TwoStageTable
 
-__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges"]
+__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "fill_summaries", "n_entries"]
 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
@@ -117,34 +117,60 @@ class RoutingTable:
         self,
         neighbours: Mapping[Link, Policy],
         schema: Schema,
-        counters: Mapping[Link, Counters] | None = None,
+        counters: dict[Link, Counters] | None = None,
         cells: CellOptions = USUAL_CELLS,
         merging: Merging | None = None,
     ) -> None:
         self._neighbours = dict(neighbours)
         self._merging = MergeAtOnce() if merging is None else merging
-        self._counters = counters or {link: Counters() for link in neighbours}
+        self._counters = {link: Counters() for link in neighbours} if counters is None else counters
         #: ``{source: {key: interest}}``: exactly what each client and neighbour asks for now.
         self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
+        #: Neighbours that were removed, and some of whose entries the others still know.
+        self.leaving: set[Link] = set()
+        #: ``{new neighbour: what may be missing in its summaries}``: it gets no table before they are complete.
+        self.filling: dict[Link, deque[Origin]] = {}
         #: Neighbours that have not said yet what they ask for.
         self.unspoken: set[Link] = set(neighbours)
-        self._summaries = {link: _Summaries(policy) for link, policy in neighbours.items()}
+        self.summaries = {link: _Summaries(policy) for link, policy in neighbours.items()}
         #: What came and goes as ranges of cells.
         self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
         self._namespaces: dict[str, _Space] = {}
         #: ``{key: client}`` of every interest of a client: a key tells which client it is of, so no two share one.
-        self._client_of: dict[SubscriptionId, Link] = {}
+        self.client_of: dict[SubscriptionId, Link] = {}
         #: Each notes what changes as long as a thread reads the table.
         self.watches: list[TableChanges] = []
 
-    def note_spoken(self, link: Link) -> None:
-        """Take note that a neighbour has said all it asks for."""
-        self.unspoken.discard(link)
+    def add_neighbour(self, link: Link, policy: Policy) -> None:
+        """Have one neighbour more, which has not spoken; `fill_summaries` puts in what it is to be sent."""
+        self.cells.add_link(link, policy.cells, is_told=not policy.floods)
+        self._neighbours[link] = policy
+        self._counters.setdefault(link, Counters())
+        self._interests[link], self.summaries[link] = {}, _Summaries(policy)
+        self.unspoken.add(link)
+        if not policy.floods:
+            self.filling[link] = deque(Origin(source, key) for source, held in self._interests.items() for key in held)
+        if policy.cells:  # a summary of cells takes back only what it was given
+            fill_summaries(self, len(self.filling.get(link, ())))
 
-    def n_entries(self, source: Link) -> int:
-        """Return how many filters and ranges a neighbour asks for."""
-        ranges = (one for _, spaces in self.cells.ranges(source) for one in spaces)
-        return len(self.interests(source)) + sum(map(len, ranges))
+    def remove_neighbour(self, link: Link) -> list[Persist]:
+        """Stop sending to a neighbour; what it asked for is `leaving` until it is dropped, entry by entry.
+
+        Returns what to persist of its ranges, which go at once.
+        """
+        for changes in self.watches:
+            changes.links.add(link)
+        withdrawn = self.cells.remove_link(link, list(self._others(link)))
+        for space in self._namespaces.values():
+            space.links.pop(link, None)
+        del self._neighbours[link], self.summaries[link]
+        self.unspoken.discard(link)
+        self.filling.pop(link, None)
+        if self._interests[link]:
+            self.leaving.add(link)
+        else:
+            del self._interests[link]
+        return withdrawn
 
     def interests(self, source: Link) -> Mapping[str, Interest]:
         """Return what a client or neighbour asks for, by key."""
@@ -152,7 +178,8 @@ class RoutingTable:
 
     def clients(self) -> list[Link]:
         """Return the clients that ask for something."""
-        return [source for source, held in self._interests.items() if held and source not in self._neighbours]
+        brokers = self._neighbours.keys() | self.leaving
+        return [source for source, held in self._interests.items() if held and source not in brokers]
 
     def put_many(self, interests: Sequence[tuple[Link, str, Interest]], read: ReadInterests | None = None) -> None:
         """Add interests, or change those under these keys, in order; what is new is added to the indexes at once.
@@ -184,14 +211,18 @@ class RoutingTable:
             changes.links.add(source)
         subscription = self._interests[source].pop(key)
         origin = Origin(source, key)
-        self._shelf(source, subscription.namespace).remove(key)
-        if source not in self._neighbours:  # a neighbour may know a client of the same name elsewhere
-            del self._client_of[key]
+        if source not in self.leaving:
+            self._shelf(source, subscription.namespace).remove(key)
+            if source not in self._neighbours:  # a neighbour may know a client of the same name elsewhere
+                del self.client_of[key]
         for link in self._others(source):
             if self._neighbours[link].cells:
                 self.cells.remove(link, origin, subscription.namespace)
-            else:
-                self._summaries[link][subscription.namespace].remove(origin)
+            elif link not in self.filling or origin in self.summaries[link][subscription.namespace].members:
+                self.summaries[link][subscription.namespace].remove(origin)
+        if source in self.leaving and not self._interests[source]:
+            del self._interests[source]
+            self.leaving.discard(source)
 
     def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
         """Take over what a neighbour says about its ranges in a namespace."""
@@ -202,7 +233,7 @@ class RoutingTable:
     def take_changes(self, link: Link) -> Changes:
         """Return what a neighbour has to learn since the last call."""
         changes = Changes()
-        for summary in self._summaries[link].values():
+        for summary in self.summaries[link].values():
             found = summary.take_changes()
             changes.announce += found.announce
             changes.retract += found.retract
@@ -214,12 +245,8 @@ class RoutingTable:
         """Yield everything a neighbour must hold."""
         if self._neighbours[link].floods:
             yield _ALL
-        for summary in self._summaries[link].values():
+        for summary in self.summaries[link].values():
             yield from summary.contents()
-
-    def summaries(self, link: Link) -> Iterable[Summary]:
-        """Return the summaries of a link, one per namespace."""
-        return self._summaries[link].values()
 
     def next_hops(self, event: Event, namespace: str, came_from: Link, part: Part = Part.ALL) -> list[Link]:
         """Return the neighbours that want an event, sorted; the one it came from is never among them."""
@@ -265,19 +292,11 @@ class RoutingTable:
         found, bad = home.clients.match_table(batch.table, most), batch.table.bad
         return [home.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(found)]
 
-    def spread(self, keys: Iterable[SubscriptionId], n: int) -> dict[int, list[SubscriptionId]]:
-        """Return keys in up to ``n`` groups, those of one client in the same, today and after a restart."""
-        groups: dict[int, list[SubscriptionId]] = {}
-        for key in keys:
-            client = self._client_of.get(key, "")
-            groups.setdefault(crc32(client.encode()) % n, []).append(key)
-        return groups
-
     def group(self, keys: Iterable[SubscriptionId]) -> Readers:
         """Return the subscriptions under these keys by client; those that have ended are left out."""
         readers: Readers = {}
         for key in keys:
-            client = self._client_of.get(key)
+            client = self.client_of.get(key)
             if client is not None:
                 readers.setdefault(client, []).append(self._interests[client][str(key)])
         return readers
@@ -287,17 +306,17 @@ class RoutingTable:
         self.cells.check_invariants()
         known = {Origin(source, key) for source, held in self._interests.items() for key in held}
         for link, policy in self._neighbours.items():
-            for summary in self._summaries[link].values():
+            for summary in self.summaries[link].values():
                 summary.check_invariants(exact=policy.exact)
-            told = {origin for summary in self._summaries[link].values() for origin in summary.members}
+            told = {origin for summary in self.summaries[link].values() for origin in summary.members}
             told |= self.cells.origins(link)
             due = set() if policy.floods else {origin for origin in known if origin.source != link}
-            if told != due:
+            if told != due and not (link in self.filling and told < due):
                 more, less = sorted(told - due), sorted(due - told)
                 raise InvariantError(f"the summary of link {link!r} has too much, {more}, or too little, {less}")
-        shelved = {origin for home in self._namespaces.values() for origin in home.origins(self._client_of)}
-        if shelved != known:
-            raise InvariantError(f"the matchers know {sorted(shelved ^ known)} wrongly")
+        shelved = {origin for home in self._namespaces.values() for origin in home.origins(self.client_of)}
+        if shelved != (due := {origin for origin in known if origin.source not in self.leaving}):
+            raise InvariantError(f"the matchers know {sorted(shelved ^ due)} wrongly")
 
     def _others(self, source: Link) -> Iterator[Link]:
         """Yield the neighbours that must be sent the interests of a source; never the source itself."""
@@ -319,7 +338,7 @@ class RoutingTable:
         shelves: dict[int, tuple[Shelf, list[tuple[int, Origin]]]] = {}
         for origin, position in new.items():
             if origin.source not in self._neighbours:
-                self._client_of[origin.key] = origin.source
+                self.client_of[origin.key] = origin.source
             shelf = self._shelf(origin.source, self._interests[origin.source][origin.key].namespace)
             shelves.setdefault(id(shelf), (shelf, []))[1].append((position, origin))
         for shelf, arrivals in shelves.values():
@@ -329,14 +348,14 @@ class RoutingTable:
                 shelf.add_lazy(batch)
             else:
                 shelf.add([read.named(position, key) for position, key in chosen])
-            self._tell([origin for _, origin in arrivals], shelf.now.name, batch)
+            links = list(self._others(arrivals[0][1].source))
+            self._tell([origin for _, origin in arrivals], shelf.now.name, batch, links)
 
-    def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None) -> None:
-        """Put new interests on one shelf into the summaries of the neighbours that must be sent them.
+    def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None, links: Sequence[Link]) -> None:
+        """Put interests into the summaries of the neighbours that must be sent them.
 
         All are of clients or of the same neighbour; ``batch`` has them as columns, if they are many.
         """
-        links = list(self._others(origins[0].source))
         if not links:
             return
         wanted = [NamedInterest(origin.key, self._interests[origin.source][origin.key]) for origin in origins]
@@ -347,10 +366,10 @@ class RoutingTable:
                     self.cells.add(link, origin, interest.made())
             elif batch is not None:
                 questions = _questions(wanted, batch) if questions is None else questions
-                self._summaries[link][namespace].add_many(arrivals, questions)
+                self.summaries[link][namespace].add_many(arrivals, questions)
             else:
                 for origin, interest in arrivals:
-                    self._summaries[link][namespace].add(origin, interest)
+                    self.summaries[link][namespace].add(origin, interest)
 
     def _shelf(self, source: Link, namespace: str) -> Shelf:
         """Return where the interests of a client or neighbour stand."""
@@ -364,6 +383,31 @@ class RoutingTable:
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
         return home.links[source]
+
+
+def fill_summaries(table: RoutingTable, most: int) -> bool:
+    """Put up to ``most`` interests into the summaries of each new neighbour; return whether one was not complete."""
+    was_filling = bool(table.filling)
+    for link, waiting in list(table.filling.items()):
+        groups: dict[tuple[Link, str], list[Origin]] = {}
+        for origin in (waiting.popleft() for _ in range(min(most, len(waiting)))):
+            interest = table.interests(origin.source).get(origin.key)  # it may have ended, or changed since
+            if interest is not None and origin not in table.summaries[link][interest.namespace].members:
+                home = "" if origin.key in table.client_of else origin.source
+                groups.setdefault((home, interest.namespace), []).append(origin)
+        for (_, namespace), origins in groups.items():
+            read = ReadInterests([table.interests(one.source)[one.key] for one in origins])
+            batch = read.batch(namespace, [(place, one.key) for place, one in enumerate(origins)])
+            table._tell(origins, namespace, batch, [link])
+        if not waiting:
+            del table.filling[link]
+    return was_filling
+
+
+def n_entries(table: RoutingTable, source: Link) -> int:
+    """Return how many filters and ranges a neighbour asks for."""
+    ranges = (one for _, spaces in table.cells.ranges(source) for one in spaces)
+    return len(table.interests(source)) + sum(map(len, ranges))
 
 
 def _has_readers(shelf: Shelf) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
 
 __all__ = ["Borders", "cut_message"]
 
@@ -18,6 +19,13 @@ class Borders:
 
     def __init__(self, allowed: Mapping[Link, Set[str]]) -> None:
         self._allowed = dict(allowed)
+
+    def follow(self, change: AddLink | RemoveLink | SkipLink) -> None:
+        """Take over which namespaces may cross a link that is added."""
+        if not isinstance(change, SkipLink):
+            self._allowed.pop(change.link, None)
+        if isinstance(change, AddLink) and change.namespaces:
+            self._allowed[change.link] = change.namespaces
 
     def crossing(self, link: Link, message: Any) -> Any:
         """Return what of a message may cross a link; None: nothing."""

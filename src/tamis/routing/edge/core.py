@@ -92,7 +92,7 @@ class EdgeCore:
         self.refusals = Refusals()
         self.trail = Trail(audited)
         self.traffic = Traffic()
-        self._borders = Borders(borders or {})
+        self.borders = Borders(borders or {})
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             r.Connect: self._connect,
             r.Disconnect: self._disconnect,
@@ -105,9 +105,7 @@ class EdgeCore:
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
-            r.ChangeLink: lambda message, sender, now: (
-                self.trail.note_all([message.deed(now)]) + self.broker.handle(message.change, sender=sender, now=now)
-            ),
+            r.ChangeLink: lambda message, sender, now: _change_link(self, message, now),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
             m.Tick: self._tick,
@@ -123,7 +121,7 @@ class EdgeCore:
         if handler is not None:
             effects = self._outgoing(handler(message, sender, now), now)
         elif self.broker.is_neighbour(sender) or isinstance(message, LinkUp | LinkFull | LinkFree):
-            crossing = self._borders.crossing(sender, message)
+            crossing = self.borders.crossing(sender, message)
             effects = self._outgoing([] if crossing is None else self._from_broker(crossing, sender, now), now)
         else:
             effects = self._outgoing(self._from_client(message, sender, now), now)
@@ -382,7 +380,7 @@ class EdgeCore:
             if isinstance(effect, Persist | Answer | Tell | Again):
                 outgoing.append(effect)
             elif self.broker.is_neighbour(effect.link):
-                crossing = self._borders.crossing(effect.link, effect.message)
+                crossing = self.borders.crossing(effect.link, effect.message)
                 if crossing is not None:
                     outgoing.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
@@ -429,6 +427,12 @@ class EdgeCore:
             for word in self.checks.types_of(name)
         ]
         return [*changes.values(), *words]
+
+
+def _change_link(edge: EdgeCore, message: r.ChangeLink, now: float) -> list[Effect]:
+    """Have a link changed, with its record of the audit and the namespaces that may cross it."""
+    edge.borders.follow(message.change)
+    return edge.trail.note_all([message.deed(now)]) + edge.broker.handle(message.change, sender="", now=now)
 
 
 def _verdict(checks: Checks, event: m.Published, rights: Rights) -> tuple[bytes, tuple[Link, str] | None] | Exception:

@@ -15,7 +15,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.routing.core.link_gaps import SkipLink
+from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
 from tamis.routing.edge.audit import Deed, deed
 from tamis.routing.edge.rights import Rights
 
@@ -61,14 +61,19 @@ class Departed:
 
 @dataclass(frozen=True)
 class ChangeLink:
-    """An operator has a link skipped, or taken back."""
+    """An operator has a link skipped, taken back, added or removed; ``detail`` is for the audit."""
 
-    change: SkipLink
+    change: SkipLink | AddLink | RemoveLink
     by: Rights
+    detail: str = ""
 
     def deed(self, now: float) -> Deed:
         """Return the record of the audit."""
-        return deed(now, self.by, "link skip" if self.change.is_skipped else "link resume", subject=self.change.link)
+        if isinstance(self.change, SkipLink):
+            what = "link skip" if self.change.is_skipped else "link resume"
+        else:
+            what = "link add" if isinstance(self.change, AddLink) else "link remove"
+        return deed(now, self.by, what, subject=self.change.link, detail=self.detail)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Spaces = Sequence[ContentSpace]
     Ranges = tuple[Runs, ...]
 
-__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells"]
+__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells", "empty_plan"]
 
 #: The cells of a network without a policy that says otherwise.
 USUAL_CELLS = CellOptions()
@@ -167,6 +167,29 @@ class CellTables:
             self._made = self._options.spaces_of(self._schema)
         return self._made
 
+    def add_link(self, link: Link, options: CellOptions | None, *, is_told: bool) -> None:
+        """Have one neighbour more; ``is_told`` says whether it is sent the ranges of the others."""
+        common = common_cells([*self._link_options.values(), options], self._options)
+        if common.grid != self._options.grid and self._made:
+            raise ModelError("the cells of this link differ from those that the broker uses; restart it with the link")
+        self._options, self._link_options[link] = common, options
+        self._asked[link], self._ranges[link], self._told[link] = {}, {}, {}
+        for source, receivers in self._ranges.items() if is_told else ():
+            for namespace, receiver in receivers.items():
+                everything = _plan(self.spaces, _all_of(self.spaces, receiver), None).parts
+                ranges = partial(_all_of, self.spaces, receiver)
+                self._summary(link, namespace).change(Origin(source, ""), everything, ranges)
+
+    def remove_link(self, link: Link, others: Sequence[Link]) -> list[Persist]:
+        """Forget a neighbour, and tell the others that its ranges are gone; return what to persist."""
+        changes: list[Persist] = []
+        for namespace in self.namespaces(link):
+            self.apply(link, namespace, empty_plan(self.spaces), others)
+            changes += self.take_records(link, namespace)
+        for by_link in (self._link_options, self._asked, self._ranges, self._told):
+            del by_link[link]
+        return changes
+
     # Outwards
 
     def add(self, link: Link, origin: Origin, subscription: Subscription) -> None:
@@ -208,7 +231,7 @@ class CellTables:
 
     def apply(self, source: Link, namespace: str, plan: Any, others: Iterable[Link]) -> None:
         """Take over what a neighbour says, and tell the others."""
-        receiver = self._receiver(source, namespace)
+        receiver = _receiver_in(self._asked[source], namespace, self.spaces)
         was_lost, asked = receiver.is_lost, namespace in self._ranges[source]
         deltas = receiver.apply(plan)
         self._ranges[source].pop(namespace, None)
@@ -224,10 +247,6 @@ class CellTables:
         ranges = None if receiver.is_empty else partial(_all_of, self.spaces, receiver)
         for link in others:
             self._summary(link, namespace).change(Origin(source, ""), deltas, ranges)
-
-    def empty_plan(self) -> Any:
-        """Return the plan of a neighbour that asks for nothing."""
-        return _plan(self.spaces, None, None, is_full=True)
 
     def namespaces(self, source: Link) -> list[str]:
         """Return the namespaces in which a neighbour asks for ranges."""
@@ -279,13 +298,19 @@ class CellTables:
             told[namespace] = CellSummary(self.spaces, self._link_options[link])
         return told[namespace]
 
-    def _receiver(self, source: Link, namespace: str) -> RangeReceiver:
-        from tamis.index.mics.link import RangeReceiver
 
-        asked = self._asked[source]
-        if namespace not in asked:
-            asked[namespace] = RangeReceiver(self.spaces)
-        return asked[namespace]
+def empty_plan(spaces: Spaces) -> RangePlan:
+    """Return the plan of a neighbour that asks for nothing."""
+    return _plan(spaces, None, None, is_full=True)
+
+
+def _receiver_in(asked: dict[str, RangeReceiver], namespace: str, spaces: Spaces) -> RangeReceiver:
+    """Return the receiver of a namespace; one that is missing is made."""
+    from tamis.index.mics.link import RangeReceiver
+
+    if namespace not in asked:
+        asked[namespace] = RangeReceiver(spaces)
+    return asked[namespace]
 
 
 def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USUAL_CELLS) -> CellOptions:

@@ -44,6 +44,7 @@ from tamis.runtime.broker.beside import finish_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import FAILED, BrokerMachine, Call, Connection
 from tamis.runtime.broker.view import BrokerView
+from tamis.runtime.links.link_set import LinkSet
 from tamis.runtime.packets import split_frames
 from tamis.runtime.stores.protocol import Store
 
@@ -120,10 +121,26 @@ class _Ticker:
             self._tick()
 
 
+class _Room:
+    """Whether a store has room for something new: it is asked twice a second at most."""
+
+    def __init__(self, store: Store, min_free: int) -> None:
+        self._store, self._min_free = store, min_free
+        self._last_look = (0.0, True)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the disk has more than ``min_free`` bytes."""
+        if (moment := time.monotonic()) - self._last_look[0] > 0.5:
+            self._last_look = (moment, self._store.has_room(self._min_free))
+        return self._last_look[1]
+
+
 class Driver:
     """Runs one broker: steps, commits, wake-ups."""
 
-    def __init__(self, node: Node[EdgeCore], store: Store, *, min_free: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, node: Node[EdgeCore], store: Store, links: LinkSet, *, min_free: int = 64 * 1024 * 1024) -> None:
+        self.links = links
         self.machine = BrokerMachine(
             node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
         )
@@ -141,8 +158,7 @@ class Driver:
         self._pending: list[tuple[Post, asyncio.Future[Any]]] = []
         self._born = round(time.time() * 1e6)
         self._published = 0
-        self._min_free = min_free
-        self._last_look = (0.0, True)
+        self._room = _Room(store, min_free)
 
     # Life
 
@@ -183,9 +199,7 @@ class Driver:
         self.machine.demand_sound()
         if self._store.is_cut_off:
             raise RefusedError(503, "the store does not answer; nothing was taken, try another address of this broker")
-        if (moment := time.monotonic()) - self._last_look[0] > 0.5:
-            self._last_look = (moment, self._store.has_room(self._min_free))
-        if self.committer.is_full or not self._last_look[1]:
+        if self.committer.is_full or not self._room.is_left:
             raise DiskFullError(self._store.place)
 
     def receive(self, connection: Connection, packet: bytes) -> None:

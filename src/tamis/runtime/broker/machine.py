@@ -198,8 +198,7 @@ class BrokerMachine:
             whole = node.submit(request, sender="", now=now)
             if not isinstance(whole.answer, Rejection):
                 links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
-                whole.changes += links.changes
-                whole.links |= links.links
+                whole.join(links)
             return whole
 
         self.step(call, done)
@@ -210,18 +209,17 @@ class BrokerMachine:
         def call(node: Node[EdgeCore], now: float) -> Transaction:
             whole = node.submit(Shared(request), sender="", now=now)
             for link, number in getattr(whole.answer, "floors", {}).items():
-                acknowledged = node.acknowledge(link, number, now)
-                whole.changes += acknowledged.changes
-                whole.links |= acknowledged.links
+                whole.join(node.acknowledge(link, number, now))
             return whole
 
         self.step(call, done)
 
-    def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None) -> None:
-        """Forget a link, and what is kept for it."""
-        self._marks.pop(link, None)
-        self._memory.forget(link)
-        self.step(lambda node, now: node.detach(link, now), done)
+    def forget(self, link: Link, done: Callable[[Any], None] = lambda answer: None, call: Call | None = None) -> None:
+        """Forget a link, and what is kept for it; ``call`` is the step that does so, if more follows from it."""
+        self.step((lambda node, now: node.detach(link, now)) if call is None else call, done)
+        if link not in self.node.ends:
+            self._marks.pop(link, None)
+            self._memory.forget(link)
 
     def acknowledge(self, link: Link, number: int) -> None:
         """Take note that a client of this process has read everything up to a number."""
@@ -234,6 +232,8 @@ class BrokerMachine:
         """Add a wire to a link; an earlier one is closed. Nothing leaves before the broker has taken note of it."""
         self.demand_sound()
         link = connection.link
+        if connection.rights is None and not self.is_neighbour(link):
+            raise RefusedError(403, f"the link to broker {link!r} was removed")
         earlier = self.connections.get(link)
         if earlier is not None:
             earlier.close("another connection took its place")
@@ -252,6 +252,8 @@ class BrokerMachine:
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that the wire must be cut."""
         link = connection.link
+        if connection.closed:  # its link may be removed already
+            return
         only_epoch, most = (None, None) if self.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
         for data in split_frames(packet, link, most):
             self._receive(data, link, only_epoch)

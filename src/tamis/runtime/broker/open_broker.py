@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
+import msgspec
+
 from tamis.engine.merging import BackgroundMerge
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.effects import Key, Link
 from tamis.node.node import Codec, Node
@@ -13,12 +17,17 @@ from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
-from tamis.runtime.broker.config import BrokerConfig
+from tamis.routing.former_neighbours import forget_neighbours
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
+from tamis.runtime.links.link_set import LinkSet
+from tamis.runtime.links.said import settle_links
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import Store
 
 __all__ = ["open_broker"]
+
+_log = logging.getLogger("tamis")
 
 
 def _load(store: Store) -> tuple[Store, dict[Key, bytes]]:
@@ -34,8 +43,9 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     """Return the driver of a broker, ready to start; ``store`` is one that was opened before, which it then owns."""
     config.check()
     store, stored = _load(open_store(config) if store is None else store)
+    links = _settle_links(config, store, stored)
     content = Content(config.read_schema())
-    neighbours = {link.name: link.read_policy() for link in config.links}
+    neighbours = {name: link.read_policy() for name, link in links.items()}
     ends: dict[Link, StreamEnd] = {}
     edge = EdgeCore(
         BrokerCore(
@@ -44,14 +54,14 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
             content,
             merging=BackgroundMerge(threading.RLock()),
             patience=config.active_seconds,
-            drops=frozenset(link.name for link in config.links if link.when_full == "drop"),
+            drops=frozenset(name for name, link in links.items() if link.when_full == "drop"),
         ),
         content,
         ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
         max_backlog=config.max_backlog,
         max_backlog_bytes=config.max_backlog_bytes,
-        borders={link.name: frozenset(link.namespaces) for link in config.links if link.namespaces},
+        borders={name: frozenset(link.namespaces) for name, link in links.items() if link.namespaces},
         audited=store.audited,
     )
     # A life without a disk before it begins a new epoch, above that of every earlier one.
@@ -59,5 +69,23 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     quota = Quota(config.max_link_messages, config.max_link_bytes)
     codec = Codec(m.encode, m.decode)
     backlogs, read = store.take_backlogs(), store.read_outbox
+    backlogs = {link: backlog for link, backlog in backlogs.items() if records.LINK.key(link) in stored}
     node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
-    return Driver(node, store, min_free=config.min_free)
+    return Driver(node, store, LinkSet(config, links), min_free=config.min_free)
+
+
+def _settle_links(config: BrokerConfig, store: Store, stored: dict[Key, bytes]) -> dict[str, LinkConfig]:
+    """Return the links of a broker that starts; what the store has of former neighbours goes."""
+    settled = settle_links(config.links, stored, config.data)
+    for note in settled.notes:
+        _log.warning("%s", note)
+    msgspec.structs.replace(config, links=tuple(settled.links.values())).check()
+    changes = [*settled.changes, *forget_neighbours(stored, settled.links, records.EPOCH.find(stored) or 0)]
+    if changes:
+        store.commit(changes, now=time.time())
+        for change in changes:
+            if change.value is None:
+                stored.pop(change.key, None)
+            else:
+                stored[change.key] = change.value
+    return settled.links

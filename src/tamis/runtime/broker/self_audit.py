@@ -34,7 +34,7 @@ def note_start(driver: Driver, config: BrokerConfig) -> None:
         "port": config.port,
         "tls": bool(config.tls_certificate),
         "tokens": config.require_tokens,
-        "links": ",".join(link.name for link in config.links) or "none",
+        "links": ",".join(driver.links.all) or "none",
         "tenants": ",".join(tenant.namespace for tenant in config.tenants) or "none",
     }
     _note(driver, "start", " ".join(f"{name}={value}" for name, value in facts.items()))

@@ -13,7 +13,7 @@ from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
-from tamis.routing.core.routing_table import Readers
+from tamis.routing.core.routing_table import Readers, n_entries
 from tamis.routing.core.summary import Origin
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
@@ -84,10 +84,12 @@ class LinkView:
     def __init__(self, machine: BrokerMachine, broker: BrokerCore, neighbour: Link) -> None:
         self.counters: Counters = broker.counters[neighbour]
         #: How many entries the neighbour has in our table.
-        self.n_entries = broker.table.n_entries(neighbour)
+        self.n_entries = n_entries(broker.table, neighbour)
         self.is_skipped = neighbour in broker.flow.skipped
         self.is_full = neighbour in broker.flow.full
         self.is_connected = neighbour in machine.connections
+        #: Whether both ends have each other's tables, and whether all brokers behind the neighbour know this one's.
+        self.is_in_step, self.is_confirmed = broker.progress_of(neighbour)
 
 
 class BrokerView:
@@ -150,7 +152,7 @@ class BrokerView:
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
         """Return the keys of the announced subscriptions that cover one which was not announced to a neighbour."""
-        summaries = self._edge.broker.table.summaries(neighbour)
+        summaries = self._edge.broker.table.summaries[neighbour].values()
         homes = (homes for summary in summaries for _, homes in summary.suppressed(Origin(*place)))
         return [key for keys in homes for key in keys]
 
@@ -160,7 +162,7 @@ class BrokerView:
 
     def n_suppressed(self, neighbour: Link) -> int:
         """Return how many subscriptions a neighbour was not told of."""
-        return sum(summary.n_suppressed for summary in self._edge.broker.table.summaries(neighbour))
+        return sum(summary.n_suppressed for summary in self._edge.broker.table.summaries[neighbour].values())
 
     # Events
 

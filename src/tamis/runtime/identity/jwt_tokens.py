@@ -70,9 +70,13 @@ class JwtTokens:
 
     def is_live(self, digest: str) -> bool:
         """Whether the token of `Rights.digest` is still valid: not expired, not revoked, its key not withdrawn."""
-        _, sha256, end, mark, jti = digest.split(" ")
-        revoked = self._tokens.revoked()
-        return float(end) > time.time() and self.keys.has(mark) and not {sha256, jti} & revoked
+        _, _, end, mark, _ = digest.split(" ")
+        return float(end) > time.time() and self.keys.has(mark) and not self.is_revoked(digest)
+
+    def is_revoked(self, digest: str) -> bool:
+        """Whether the token of `Rights.digest` was revoked at this broker, by its text or its ``jti``."""
+        _, sha256, _, _, jti = digest.split(" ")
+        return bool({sha256, jti} & self._tokens.revoked())
 
     def _key(self, token: str) -> Key:
         if not _SHAPE.fullmatch(token):

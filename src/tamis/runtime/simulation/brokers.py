@@ -18,22 +18,20 @@ from functools import partial
 from typing import Any, Protocol
 
 from tamis.errors import LocalProtocolError, RemoteProtocolError
-from tamis.node.cursor import Cursor
 from tamis.node.effects import Link, Persist
 from tamis.node.node import Codec, Node
 from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
 from tamis.routing.core.ahead import Job
-from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
-from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.machine import BrokerMachine, Connection
 from tamis.runtime.client.session import ClientSession
 from tamis.runtime.simulation.disk import SimulatedDisk
+from tamis.runtime.simulation.hosts import BrokerHost, ClientHost, MakeEdge, WireLimits
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Simulator
 
-__all__ = ["BrokerHost", "BrokerSimulator", "ClientHost"]
+__all__ = ["BrokerSimulator"]
 
 #: Seconds that a commit takes at most, and within which an end dials again or notices that its wire broke.
 COMMIT_SECONDS, NOTICE_SECONDS = 0.004, 0.2
@@ -42,9 +40,6 @@ COMMIT_SECONDS, NOTICE_SECONDS = 0.004, 0.2
 BACKUPS = 0.05
 
 _CODEC = Codec(m.encode, m.decode)
-
-#: Makes the core of a broker that starts, from the streams of its links and the number of its last audit record.
-MakeEdge = Callable[[dict[Link, StreamEnd], int], EdgeCore]
 
 
 class _Port(Protocol):
@@ -70,71 +65,6 @@ class _Wire:
     #: Whether a packet of an end is under way, and when the last packet of an end arrives.
     is_busy: list[bool] = field(default_factory=lambda: [False, False])
     last_arrival: list[float] = field(default_factory=lambda: [0.0, 0.0])
-
-
-@dataclass(eq=False)
-class BrokerHost:
-    """A machine with a broker: what runs, what its disk holds, and which life this is."""
-
-    name: str
-    make_edge: MakeEdge
-    neighbours: tuple[str, ...]
-    quota: Quota | None = None
-    window: Window | None = None
-    machine: BrokerMachine | None = None
-    disk: SimulatedDisk = field(default_factory=SimulatedDisk)
-    #: The last backup of the disk, if there is one.
-    backup: SimulatedDisk | None = None
-    epoch: int = 0
-    skew: float = 0.0
-    #: Commits that are under way, with what to call when they are durable.
-    commits: list[tuple[list[Persist], Callable[[], None]]] = field(default_factory=list)
-    has_tick: bool = False
-
-    def restore(self, backup: SimulatedDisk, now: float) -> None:
-        """Put a copy of a backup in the place of the disk, as `tamis serve restore` does: a new life begins."""
-        self.disk = backup.copy()
-        self.epoch += 1
-        since = round(now * 1e6)
-        self.disk.commit(begin_new_life(self.disk.load(), self.neighbours, epoch=self.epoch, since=since))
-
-    @property
-    def edge(self) -> EdgeCore:
-        """The core; raises when the broker is down."""
-        if self.machine is None:
-            raise LocalProtocolError(f"{self.name!r} is down; restart it first")
-        return self.machine.node.core
-
-    @property
-    def ends(self) -> dict[Link, StreamEnd]:
-        """The streams of all links."""
-        if self.machine is None:
-            raise LocalProtocolError(f"{self.name!r} is down; restart it first")
-        return self.machine.node.ends
-
-
-@dataclass(eq=False)
-class ClientHost:
-    """A machine with a client; ``on_news`` is called when there may be something to read."""
-
-    name: str
-    broker: str
-    rights: Rights
-    #: The name of the link at the broker.
-    link: Link
-    session: ClientSession
-    #: What a cursor file holds.
-    kept: Cursor | None = None
-    lives: int = 1
-    on_news: Callable[[ClientHost], None] = lambda host: None
-    #: Why the broker has ended this client; "" while it has not.
-    refused: str = ""
-    wake: Callable[[], None] = lambda: None
-
-    @property
-    def publisher(self) -> str:
-        """The publisher in the ids of this client's events."""
-        return f"{self.link}@{self.broker}"
 
 
 @dataclass(eq=False)
@@ -211,7 +141,7 @@ class BrokerSimulator(Simulator):
     ) -> BrokerHost:
         """Add a broker and start it; of two neighbours the one with the smaller name dials."""
         self._demand_new(name)
-        host = self.brokers[name] = BrokerHost(name, make_edge, neighbours, quota, window)
+        host = self.brokers[name] = BrokerHost(name, make_edge, neighbours, WireLimits(quota, window))
         host.skew = self.rng.uniform(-self.faults.skew, self.faults.skew)
         self.start(host)
         return host
@@ -228,8 +158,7 @@ class BrokerSimulator(Simulator):
         """Start a broker that is down, with what is on its disk."""
         if host.machine is not None:
             return
-        if not host.disk.state:
-            host.epoch += 1
+        stored = host.settle()
         ends: dict[Link, StreamEnd] = {}
         edge = host.make_edge(ends, len(host.disk.audit))
         node = Node(
@@ -237,8 +166,8 @@ class BrokerSimulator(Simulator):
             host.neighbours,
             _CODEC,
             host.epoch,
-            host.disk.load(),
-            host.quota,
+            stored,
+            host.limits.quota,
             ends,
             backlogs=host.disk.backlogs(),
             read=host.disk.read_outbox,
@@ -248,7 +177,7 @@ class BrokerSimulator(Simulator):
             clock=lambda: self.now + host.skew,
             commit=partial(self._commit, host),
             read=host.disk.read_outbox,
-            window=host.window,
+            window=host.limits.window,
         )
         host.machine.on_work = partial(self._go_on, host, host.machine)
         edge.publications.ahead.on_job = partial(_match_beside, self, host, host.machine)
@@ -383,7 +312,9 @@ class BrokerSimulator(Simulator):
     def _is_possible(self, pair: tuple[str, str]) -> bool:
         up = [self.brokers[name].machine is not None for name in pair if name in self.brokers]
         is_refused = pair[0] in self.clients and bool(self.clients[pair[0]].refused)
-        return all(up) and not is_refused and frozenset(pair) not in self._cut
+        a, b = map(self.brokers.get, pair)
+        is_linked = a is None or b is None or (b.name in a.neighbours and a.name in b.neighbours)
+        return all(up) and is_linked and not is_refused and frozenset(pair) not in self._cut
 
     def _connect(self, pair: tuple[str, str]) -> None:
         self._dialling.discard(pair)

@@ -9,7 +9,8 @@ from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.client.session import ClientSession, Reader
-from tamis.runtime.simulation.brokers import BrokerSimulator, ClientHost
+from tamis.runtime.simulation.brokers import BrokerSimulator
+from tamis.runtime.simulation.hosts import ClientHost
 
 __all__ = ["ClientInbox", "take_waiting"]
 

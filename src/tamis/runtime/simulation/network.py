@@ -19,12 +19,13 @@ from tamis.node.stream import Quota, StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
-from tamis.routing.core.routing_table import ALL_NAMESPACES
+from tamis.routing.core.routing_table import ALL_NAMESPACES, n_entries
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.policies import Policy, find_policy
 from tamis.routing.policies.cell_tables import common_cells
 from tamis.runtime.client.client_values import encode_event
-from tamis.runtime.simulation.brokers import BrokerHost, BrokerSimulator
+from tamis.runtime.simulation.brokers import BrokerSimulator
+from tamis.runtime.simulation.hosts import BrokerHost
 from tamis.runtime.simulation.inbox import ClientInbox
 from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
@@ -230,9 +231,9 @@ class Network:
         for (source, target), policy in self._policies.items():
             sender, receiver = self._host(source).edge.broker, self._host(target).edge.broker
             sent, taken = self._counters[source][target], self._counters[target][source]
-            summaries = sender.table.summaries(target)
+            summaries = sender.table.summaries[target].values()
             hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
-            entries = receiver.table.n_entries(source)
+            entries = n_entries(receiver.table, source)
             found.append(
                 LinkStatistics(
                     source,

@@ -55,12 +55,12 @@ class _Shared:
 
 
 class Deliveries:
-    """The webhooks of one broker; ``is_live`` says whether a token is still valid."""
+    """The webhooks of one broker; ``may_go_on`` says whether one may that was made with a token."""
 
-    def __init__(self, driver: Driver, rules: WebhookRules, is_live: Callable[[str], bool]) -> None:
+    def __init__(self, driver: Driver, rules: WebhookRules, may_go_on: Callable[[str], bool]) -> None:
         self._driver = driver
         self._rules = rules
-        self._is_live = is_live
+        self._may_go_on = may_go_on
         self._changed = asyncio.Event()
         self._readers: dict[Link, _Reader] = {}
         self._tls = _read_authorities(rules) if rules.hosts else None
@@ -128,7 +128,7 @@ class Deliveries:
         for link, hook in list(self.all.items()):
             if hook.suspended:
                 continue
-            if hook.digest and not self._is_live(hook.digest):
+            if hook.digest and not self._may_go_on(hook.digest):
                 await suspend(self._driver, link, hook, "the token that it was made with was revoked or has expired")
             elif link not in self._readers:
                 self._readers[link] = _Reader(shared, link, hook)

@@ -181,10 +181,10 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
             "webhooks_suspended": server.webhooks.n_suspended,
         },
         "links": [
-            {**_link(server, link.name, waiting.get(link.name, 0)), "policy": server.policies[link.name]}
-            for link in server.config.links
+            {**_link(server, name, waiting.get(name, 0)), "policy": server.links.policies[name]}
+            for name in server.links.all
         ],
-        "slowest": _slowest(waiting, [link.name for link in server.config.links]),
+        "slowest": _slowest(waiting, list(server.links.all)),
         "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
     }
 

@@ -67,7 +67,7 @@ async def put(request: Request) -> Response:
     keys = (_key(given.secret),) if is_new_key or before is None else before.keys
     settings = {name: getattr(given, name) for name in ("format", "batch", "parallel", "timeout", "max_failures")}
     name = secrets.token_hex(8) if before is None else before.name
-    after = Webhook(name, given.url, keys, **settings, digest=_lasting(rights))
+    after = Webhook(name, given.url, keys, **settings, digest=rights.digest)
     await _change(server, link, asked, rights, "webhook set", before, after)
     shown = _described(server, link, asked, after, with_url=True)
     made = {"secret": key_as_text(keys[0].key)} if is_new_key and given.secret is None else {}
@@ -95,7 +95,7 @@ async def rotate(request: Request) -> Response:
     before = _found(server, link, asked)
     former = msgspec.structs.replace(before.keys[0], until=round((time.time() + given.overlap) * 1e6))
     key = _key(given.secret)
-    after = msgspec.structs.replace(before, keys=(key, former), digest=_lasting(rights))
+    after = msgspec.structs.replace(before, keys=(key, former), digest=rights.digest)
     await _change(server, link, asked, rights, "webhook rotate", before, after)
     made = {"secret": key_as_text(key.key)} if given.secret is None else {}
     return JSONResponse(_described(server, link, asked, after, with_url=True) | made)
@@ -115,7 +115,7 @@ async def resume(request: Request) -> Response:
     server, link, asked, rights = await _subscription(request)
     before = _found(server, link, asked)
     server.config.webhooks.read_url(before.url)
-    after = msgspec.structs.replace(before, suspended="", digest=_lasting(rights))
+    after = msgspec.structs.replace(before, suspended="", digest=rights.digest)
     await _change(server, link, asked, rights, "webhook resume", before, after)
     return JSONResponse(_described(server, link, asked, after, with_url=True))
 
@@ -174,11 +174,6 @@ def _found(server: Server, link: Link, asked: m.Subscribe) -> Webhook:
 
 def _key(secret: str | None) -> SigningKey:
     return SigningKey(secrets.token_bytes(KEY_BYTES) if secret is None else read_key(secret))
-
-
-def _lasting(rights: Rights) -> str:
-    """Return the digest of a token of this broker; the tokens of other issuers end within minutes by design."""
-    return "" if rights.digest.startswith("jwt ") else rights.digest
 
 
 def _is_mine(rights: Rights, asked: m.Subscribe) -> bool:

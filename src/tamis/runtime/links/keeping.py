@@ -8,12 +8,11 @@ import logging
 import random
 import ssl
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tamis.errors import RemoteProtocolError, TamisError
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
-from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.dialling import (
     ATTEMPT_SECONDS,
@@ -25,6 +24,9 @@ from tamis.runtime.dialling import (
     websocket_url,
 )
 from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
+
+if TYPE_CHECKING:
+    from tamis.runtime.broker.driver import Driver
 
 __all__ = ["keep_linked"]
 

@@ -1,0 +1,67 @@
+"""The options with which a command finds its broker: declared once, and added to a command by `at_broker`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tamis.runtime.client.http_calls import HttpCalls
+
+__all__ = ["HERE", "Broker", "Namespace", "at_broker"]
+
+Namespace = Annotated[
+    str, typer.Option("--namespace", help="The namespace; events match subscriptions of the same namespace only.")
+]
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where a broker is, and the token that it is shown; its ``repr`` shows no secret."""
+
+    url: Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")]
+    token: Annotated[
+        str | None,
+        typer.Option("--token", envvar="TAMIS_TOKEN", help="A token; better in TAMIS_TOKEN than on the command line."),
+    ] = None
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
+    ] = False
+
+    def __repr__(self) -> str:
+        return f"Broker({self.url})"
+
+    def calls(self, namespace: str = "default") -> HttpCalls:
+        """Return its HTTP interface; a call is tried once."""
+        from tamis.runtime.client.http_calls import HttpCalls
+
+        return HttpCalls(self.url, self.token or "", namespace, patience=0.0, insecure=self.insecure)
+
+
+#: The broker of a command that is told of none.
+HERE = Broker("http://127.0.0.1:8080")
+
+
+def at_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameter ``broker`` is given by the options of `Broker`, in the same place."""
+    signature, options = inspect.signature(command, eval_str=True), inspect.signature(Broker, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "broker":
+            parameters += [one.replace(default=getattr(HERE, one.name)) for one in options.parameters.values()]
+        else:
+            parameters.append(parameter)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        broker = Broker(*(given.pop(name) for name in options.parameters))
+        command(broker=broker, **given)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer asks for it
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run

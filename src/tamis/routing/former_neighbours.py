@@ -1,0 +1,49 @@
+"""What a disk holds of brokers that are neighbours no longer, because a link was removed or is configured no more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from tamis.node import records
+from tamis.node.effects import Key, Link, Persist
+
+__all__ = ["forget_neighbours"]
+
+#: Records about a neighbour, under its name.
+_OF_NEIGHBOURS = (
+    records.INTEREST,
+    records.RANGES,
+    records.BLOCK,
+    records.SPOKEN,
+    records.NUMBER,
+    records.PAUSED,
+    records.PAUSING,
+    records.SKIPPED,
+    records.LINK_GAP,
+)
+
+#: Those that there are of no client: they tell which names are of brokers.
+_ONLY_OF_NEIGHBOURS = (records.SPOKEN.name, records.NUMBER.name, records.SAID.name)
+
+
+def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link], epoch: int) -> list[Persist]:
+    """Return the changes that leave of brokers other than ``neighbours`` only where their streams ended.
+
+    ``epoch`` is the life of this broker.
+    """
+    brokers = {key[1] for key in stored if key[0] in _ONLY_OF_NEIGHBOURS}
+    former_neighbours = brokers.difference(neighbours)
+    changes: list[Persist] = []
+    for (link,), cursor in records.LINK.items(stored):
+        if link not in former_neighbours:
+            continue
+        former = records.FORMER.find(stored, link)
+        life = (records.LIFE.find(stored, link) or epoch) if former is None else former.epoch
+        changes.append(records.LINK.drop(link))
+        changes += [records.FORMER.drop(link)] if former is not None else []
+        if cursor.peer_epoch and records.REMOVED.key(link) not in stored:
+            removed = records.Removed(life, cursor.peer_epoch, cursor.received)
+            changes.append(records.REMOVED.put(link, value=removed))
+    names = {kind.name for kind in _OF_NEIGHBOURS}
+    about = (key for key in stored if key[0] in names and key[1] in former_neighbours)
+    return [*changes, *(Persist(key, None) for key in about)]

@@ -1,0 +1,156 @@
+"""Links that are added and removed while brokers run: a broker that is gone for ever stops none of the others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tamis.cli.main import app
+from tests.server.processes import BrokerProcess, a_line, ask, running, wait_until
+
+
+def command(broker: BrokerProcess, *words: str) -> dict[str, Any]:
+    """Run `tamis serve links`; return the links by name."""
+    shown = CliRunner().invoke(app, ["serve", "links", *words, "--url", broker.url, "--json"])
+    assert shown.exit_code == 0, shown.output
+    return {one["link"]: one for one in json.loads(shown.output)["links"]}
+
+
+def publish(broker: BrokerProcess, attribute: str, numbers: range) -> None:
+    for number in numbers:
+        assert ask(f"{broker.url}/v1/events", "POST", {attribute: number}).status == 200
+
+
+def got(broker: BrokerProcess, attribute: str) -> list[int]:
+    messages = ask(f"{broker.url}/v1/subscriptions/{attribute}/log?limit=1000").json["messages"]
+    return [one["event"][attribute] for one in messages]
+
+
+def wait_for(broker: BrokerProcess, attribute: str, count: int) -> None:
+    """Wait until a subscription has that many events, and see that each came once, in order."""
+    wait_until(lambda: len(got(broker, attribute)) >= count, f"{count} events at {broker.directory.name}", 60)
+    assert got(broker, attribute) == list(range(count))
+
+
+def subscribe(broker: BrokerProcess, attribute: str) -> None:
+    made = ask(f"{broker.url}/v1/subscriptions", "POST", {"id": attribute, "filter": f"{attribute} >= 0"})
+    assert made.status == 201
+    place = f"{broker.url}/v1/subscriptions/{attribute}"
+    wait_until(lambda: ask(place).json["state"] == "active", f"subscription {attribute}")
+
+
+def wait_for_link(broker: BrokerProcess, link: str, what: str) -> None:
+    wait_until(lambda: command(broker)[link][what], f"a link to {link} that is {what}", 60)
+
+
+def test_the_neighbours_of_a_broker_that_is_gone_are_joined_by_hand(tmp_path: Path) -> None:
+    a, b, c = a_line(tmp_path, "abc")
+    with running(a, b, c):
+        subscribe(c, "n")
+        subscribe(a, "mag")
+        publish(a, "n", range(10))
+        publish(c, "mag", range(10))
+        wait_for(c, "n", 10)
+        wait_for(a, "mag", 10)
+        b.kill()
+        shutil.rmtree(tmp_path / "b" / "data")
+        publish(a, "n", range(10, 30))  # these wait at a, and those at c, for the dead broker
+        publish(c, "mag", range(10, 30))
+        wait_until(lambda: not command(a)["b"]["connected"] and not command(c)["b"]["connected"], "a broken link")
+        command(a, "add", "c", "--resend-from", "b")
+        command(c, "add", "a", "--to", a.url, "--resend-from", "b")
+        wait_for_link(a, "c", "in_step")
+        wait_for_link(c, "a", "in_step")
+        assert list(command(a, "remove", "b")) == ["c"]
+        assert list(command(c, "remove", "b")) == ["a"]
+        wait_for_link(a, "c", "confirmed")
+        wait_for_link(c, "a", "confirmed")
+        wait_for(c, "n", 30)
+        wait_for(a, "mag", 30)
+        for one in (a, c):
+            one.kill()
+            one.start()
+        for one in (a, c):
+            one.wait_until_ready()
+        assert list(command(a)) == ["c"]  # though the files of both still name b
+        assert "link b: in the configuration file, and removed" in a.log()
+        publish(a, "n", range(30, 40))
+        publish(c, "mag", range(30, 40))
+        wait_for(c, "n", 40)
+        wait_for(a, "mag", 40)
+        deeds = [(one["what"], one["subject"], one["detail"]) for one in ask(f"{a.url}/v1/audit").json["deeds"]]
+        assert ("link add", "c", "20 events of link b are sent over it") in deeds
+        assert ("link remove", "b", "20 events that waited are dropped") in deeds
+
+
+def test_a_link_that_is_removed_and_added_again_repeats_nothing(tmp_path: Path) -> None:
+    a, b = a_line(tmp_path, "ab")
+    with running(a, b):
+        subscribe(b, "n")
+        subscribe(a, "mag")
+        publish(a, "n", range(5))
+        publish(b, "mag", range(5))
+        wait_for(b, "n", 5)
+        wait_for(a, "mag", 5)
+        assert command(a, "remove", "b") == {}
+        publish(b, "mag", range(5, 8))  # b does not know yet, and keeps them
+        assert not command(b)["a"]["connected"] or wait_until(lambda: not command(b)["a"]["connected"], "a cut")
+        a.kill()
+        a.start().wait_until_ready()
+        assert command(a) == {}
+        assert ask(f"{a.url}/v1/subscriptions/mag").json["state"] == "active"
+        command(a, "add", "b")
+        wait_for_link(a, "b", "confirmed")
+        wait_for_link(b, "a", "confirmed")
+        wait_for(a, "mag", 8)
+        publish(a, "n", range(5, 7))
+        wait_for(b, "n", 7)
+        a.kill()
+        a.config = a.config.replace('name = "b"', 'name = "b"\nwhen_full = "drop"')
+        a.start().wait_until_ready()
+        assert command(a)["b"]["when_full"] == "drop"  # the file was changed later, so the file counts
+        publish(a, "n", range(7, 9))
+        wait_for(b, "n", 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "status", "words"),
+    [
+        ("b", {}, 409, "there is a link 'b' already"),
+        ("a", {}, 400, "names of brokers differ"),
+        ("c", {"policy": "nonsense"}, 400, "nonsense"),
+        ("c", {"token_file": "../../etc/shadow"}, 400, "expected the name of a file in"),
+        ("c", {"ca_file": "/etc/passwd"}, 400, "expected the name of a file in"),
+        ("c", {"token_env": "HOME"}, 400, "token_env is for the configuration file"),
+        ("c", {"url": "http://other.example", "token_file": "t"}, 400, "other.example"),
+        ("c", {"resend_from": "d"}, 404, "there is no link 'd'"),
+        ("c", {"resend_from": 1}, 400, "expected the name of a link"),
+        ("c", {"uri": "x"}, 400, "uri"),
+        ("c:d", {}, 400, "have no colon"),
+    ],
+)
+def test_what_is_wrong_with_a_new_link_is_said(
+    lonely: BrokerProcess, name: str, settings: dict[str, Any], status: int, words: str
+) -> None:
+    answer = ask(f"{lonely.url}/v1/links/{name}", "PUT", settings)
+    assert (answer.status, words in answer.json["error"]) == (status, True), answer.json
+    assert list(command(lonely)) == ["b"]
+
+
+@pytest.fixture(scope="module")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker with a link to another that does not run."""
+    with running(a_line(tmp_path_factory.mktemp("lonely"), "ab")[0]) as (one,):
+        yield one
+
+
+def test_a_broker_without_a_schema_has_no_links(tmp_path: Path) -> None:
+    with running(BrokerProcess(tmp_path)) as (one,):
+        answer = ask(f"{one.url}/v1/links/b", "PUT", {})
+        assert (answer.status, answer.json["error"][:50]) == (400, "brokers that are linked need the same schema: set ")
+        assert ask(f"{one.url}/v1/links/b", "DELETE").status == 404
