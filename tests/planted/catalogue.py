@@ -42,6 +42,7 @@ from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.client_link import ClientLink
 from tamis.runtime.client.session import ClientSession
 from tamis.runtime.simulation.brokers import BrokerSimulator
+from tamis.runtime.simulation.hosts import LIVES
 from tests.simulation.world import SCHEMA
 
 FIFO, NOISY, CRASHES, LOST_DISKS = range(4)
@@ -194,7 +195,7 @@ def listen_to_what_was_meant_for_a_former_life(real: Any) -> Any:
 def take_a_new_life_for_the_old_one(real: Any) -> Any:
     def start(self: BrokerSimulator, host: Any) -> None:
         if not host.disk.state and host.epoch and host.machine is None:
-            host.epoch -= 1
+            host.epoch -= LIVES
         real(self, host)
 
     return start

@@ -24,7 +24,8 @@ def run(story: Any) -> Any:
 
 
 async def learn(client: Client) -> None:
-    """Let the broker know that ``typed`` is a number, so that text is refused."""
+    """Let the broker know that ``typed`` is a number that a filter names, so that text is refused."""
+    await client.subscribe("typed > 1000", id="asks")
     await client.publish({"typed": 1})
 
 

@@ -180,11 +180,11 @@ def test_a_full_disk_refuses_events_and_goes_on_when_there_is_room(
         driver = await opened(tmp_path)
         await publish(driver, 1)
         monkeypatch.setattr(driver._store, "free", lambda: 0)
-        driver._last_look = (0.0, True)
+        driver._room._last_look = (0.0, True)
         with pytest.raises(tamis.TamisError, match="full"):
             await publish(driver, 1)
         monkeypatch.undo()
-        driver._last_look = (0.0, True)
+        driver._room._last_look = (0.0, True)
         assert len(await publish(driver, 1)) == 1
         await driver.stop()
 

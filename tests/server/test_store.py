@@ -30,7 +30,21 @@ Disk = dict[Key, bytes]
 STORES = Path(__file__).parent / "stores"
 
 #: Kinds of records that no file of format 2 has.
-NEWER = {"block", "former", "held", "token_file", "progress", "slice", "types", "link_gap", "skipped", "webhook"}
+NEWER = {
+    "block",
+    "former",
+    "held",
+    "token_file",
+    "progress",
+    "slice",
+    "types",
+    "link_gap",
+    "skipped",
+    "webhook",
+    "life",
+    "removed",
+    "said",
+}
 
 #: The power may go while SQLite closes a file, which has nobody to tell.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -22,7 +22,7 @@ def learned_kind(texts: pa.Array) -> AttributeType | None:
     """Return the type that all cells of a column can be read as; None when there is nothing to read yet.
 
     >>> learned_kind(pa.array(["1", None, "2.5"])), learned_kind(pa.array(["007"]))
-    (Number(lo=None, hi=None), String())
+    (Number(lo=None, hi=None), String(coerce=False))
     """
     return None if texts.null_count == len(texts) else type_of_cells(pc.utf8_trim_whitespace(texts))
 

@@ -149,7 +149,7 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = read(value)
             except (UnfitError, LimitError) as error:
-                if name not in self.unasked:
+                if isinstance(error, LimitError) or name not in self.unasked or not is_plain(value):
                     raise EventError(name, value, str(error), row) from None
                 event[name] = True
         if self._paths:
@@ -180,7 +180,7 @@ class Schema(Mapping[str, AttributeType]):
             try:
                 event[name] = readers[name](value)
             except (UnfitError, LimitError) as error:
-                if name not in self.unasked:
+                if isinstance(error, LimitError) or name not in self.unasked or not is_plain(value):
                     raise EventError(name, value, str(error), row) from None
                 event[name] = True
 

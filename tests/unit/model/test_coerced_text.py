@@ -198,3 +198,18 @@ def test_whether_a_value_is_there_is_asked_of_any_type() -> None:
             assert len(engine.match({"x": value})) == 150
             table = engine.match_table({"x": [value, None]})
             assert [(table.event == row).sum() for row in (0, 1)] == [150, 1]
+
+
+def _nested(levels: int) -> list[Any]:
+    inner: list[Any] = []
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+@pytest.mark.parametrize("value", [10**399, float("nan"), "\ud800", b"bytes", [2**64], _nested(100_000)])
+def test_what_no_message_can_hold_is_refused_though_no_filter_asks_for_it(value: object) -> None:
+    content = Content()
+    content.write_event({"other": True})
+    with pytest.raises(tamis.EventError, match="other"):
+        content.write_event({"other": value})

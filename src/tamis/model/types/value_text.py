@@ -51,10 +51,17 @@ def is_plain(value: object) -> bool:
     >>> is_plain({"a": [1, "x", None]}), is_plain(2**64), is_plain(float("nan")), is_plain("\ud800")
     (True, False, False, False)
     """
+    try:
+        return _is_plain(value)
+    except RecursionError:
+        return False
+
+
+def _is_plain(value: object) -> bool:
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_plain(key) and is_plain(inner) for key, inner in value.items())
+        return all(isinstance(key, str) and _is_plain(key) and _is_plain(inner) for key, inner in value.items())
     if isinstance(value, list | tuple):
-        return all(map(is_plain, value))
+        return all(map(_is_plain, value))
     if isinstance(value, str):
         return not has_lone_surrogate(value)
     if isinstance(value, int):

@@ -32,7 +32,7 @@ def try_filter(text: str, payloads: Sequence[bytes]) -> list[list[int]]:
     arguments = json.loads(text)
     content, policies = _content(arguments), arguments["policies"]
     source = join_policies(arguments["filter"], policies)
-    filters = compile_filter(content, source, [*policies, source] if arguments["learn"] else policies)
+    filters = compile_filter(content, source, [*policies, source] if arguments.get("learn") else policies)
     held = [compile_filter(content, policy, policies) for policy in policies]
     shown, matched = [], []
     for place, payload in enumerate(payloads):
