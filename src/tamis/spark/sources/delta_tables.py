@@ -11,6 +11,7 @@ import os
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -62,10 +63,11 @@ def _is_store(path: str) -> bool:
 
 def _from_store(spark: SparkSession, path: str, table: Any, form: T.StructType) -> DataFrame:
     """Return the rows of a table in an object store, a task for each file."""
-    actions = table.get_add_actions()
-    names = [unquote(str(name)) for name in actions["path"]]
+    actions = pa.table(table.get_add_actions())
+    names = [unquote(name) for name in actions["path"].to_pylist()]
     foreign = [name for name in names if "://" in name or name.startswith("/")]
     if foreign:
         raise TableError(f"{path}: the table names a file outside of it: {foreign[0]}")
-    files = [Written(name, File(int(str(size)), 0)) for name, size in zip(names, actions["size_bytes"], strict=True)]
+    sizes = actions["size_bytes"].to_pylist()
+    files = [Written(name, File(size, 0)) for name, size in zip(names, sizes, strict=True)]
     return read_objects(spark, path.rstrip("/"), files, spark.createDataFrame([], form))
