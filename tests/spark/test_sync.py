@@ -45,14 +45,21 @@ def held(directory: Path) -> dict[tuple[str, Any], tuple[Any, Any, dict[str, str
     return {(one.namespace, one.id): (one.text, one.expires, dict(one.metadata)) for one in engine}
 
 
-@pytest.fixture(params=["in the driver", "in Spark"])
+@pytest.fixture
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where rules that differ are compared: few in the driver, many in Spark, with the same result."""
-    if request.param == "in Spark":
+    if request.param == "spark":
         monkeypatch.setattr(differences, "_FEW_BYTES", -1)
-    return request.param
+    return str(request.param)
 
 
+in_both_ways = pytest.mark.parametrize("way", ["driver", "spark"], indirect=True)
+mostly_in_the_driver = pytest.mark.parametrize(
+    "way", ["driver", pytest.param("spark", marks=pytest.mark.soak)], indirect=True
+)
+
+
+@in_both_ways
 @pytest.mark.usefixtures("way")
 def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Path) -> None:
     rules: dict[str, tuple[Any, ...]] = {f"s{i}": (text,) for i, text in enumerate(texts(30, seed=41))}
@@ -90,6 +97,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
         done.release()
 
 
+@mostly_in_the_driver
 @pytest.mark.usefixtures("way")
 def test_rows_that_differ_under_one_id_are_rejected(spark: Any, tmp_path: Path) -> None:
     sync_snapshot(table(spark, {"a": ("price < 1",), "b": ("price < 2",)}), tmp_path, schema=SCHEMA).release()
@@ -156,6 +164,7 @@ def test_small_parts_are_merged_and_what_stood_beside_is_made_anew(
     reduced.release()
 
 
+@mostly_in_the_driver
 @pytest.mark.usefixtures("way")
 def test_a_stream_of_changes(spark: Any, tmp_path: Path) -> None:
     directory, source, checkpoint = tmp_path / "rules", tmp_path / "source", tmp_path / "checkpoint"
