@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import File
 from tamis.errors import MissingExtraError, TableError
+from tamis.spark.running.failures import SPARK_ERRORS
 from tamis.spark.sinks.objects import Written, read_objects
 
 __all__ = ["read_delta", "store_options"]
@@ -47,7 +48,14 @@ def read_delta(spark: SparkSession, path: str) -> DataFrame:
     if _is_store(path) and not table.metadata().partition_columns:
         return _from_store(spark, path, table, form)
     # The partition values stand in the paths below the root; the types are the log's.
-    return spark.read.schema(form).option("basePath", path).parquet(*files)
+    reader = spark.read.schema(form).option("basePath", path)
+    if not _is_store(path):
+        return reader.parquet(*files)
+    try:
+        return reader.parquet(*files)
+    except SPARK_ERRORS as error:
+        hint = "add the store's jar to the session (spark.jars.packages)"
+        raise TableError(f"{path}: only Spark reads a partitioned table in a store, and it cannot; {hint}") from error
 
 
 def store_options(path: str) -> dict[str, str] | None:
