@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -60,20 +60,16 @@ def spark(
     """
     from tamis.cli.screen import write_json_lines
     from tamis.spark import session
-    from tamis_bench.spark.goals import GOALS
-    from tamis_bench.spark.papers import PAPERS
     from tamis_bench.spark.run import OURS, PEERS
-    from tamis_bench.spark.text_rules import TEXT_RULES
 
-    alone = {**GOALS, **PAPERS, **TEXT_RULES}
+    alone = _alone()
     systems = chosen("system", system, (*OURS, *PEERS, *alone))
     works, sizes = chosen("workload", work, _WORKS), sizes_of(size)
     running = session(master, name="tamis bench", spark_driver_memory="8g")
     found: list[_Row] = []
     for n in sizes:
-        for name in (name for name in systems if name in alone and (system or name in GOALS or n <= _MOST_FOR_PAPERS)):
-            kind = "text" if name in TEXT_RULES else "goals" if name in GOALS else "papers"
-            found.append(_Row(kind, n, alone[name](running, n, repeat), None, None))
+        for name in (name for name in systems if name in alone and (system or n <= alone[name].most)):
+            found.append(_Row(alone[name].kind, n, alone[name].measure(running, n, repeat), None, None))
             if json:
                 write_json_lines([found[-1].as_json()])
     for one, n in itertools.product(works, sizes):
@@ -90,6 +86,24 @@ def spark(
                     write_json_lines([found[-1].as_json()])
     if not json:
         _show(found)
+
+
+class _Alone(NamedTuple):
+    """A system that makes its own workload, and up to which size it is measured unless --system names it."""
+
+    kind: str
+    most: float
+    measure: Callable[[Any, int, int], Timing]
+
+
+def _alone() -> dict[str, _Alone]:
+    from tamis_bench.spark.goals import GOALS
+    from tamis_bench.spark.papers import PAPERS
+    from tamis_bench.spark.text_rules import TEXT_RULES
+
+    goals = {name: _Alone("goals", math.inf, measure) for name, measure in GOALS.items()}
+    papers = {name: _Alone("papers", _MOST_FOR_PAPERS, measure) for name, measure in PAPERS.items()}
+    return {**goals, **papers, **{name: _Alone("text", _MOST_FOR_PAPERS, rows) for name, rows in TEXT_RULES.items()}}
 
 
 @dataclass(frozen=True)
