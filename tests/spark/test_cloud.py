@@ -94,9 +94,7 @@ def test_a_delta_table_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:
     options = {"allow_http": "true"}
     parted = pa.table({"event_id": [1], "day": ["monday"]})
     deltalake.write_deltalake(f"{uri}/parted", parted, partition_by=["day"], storage_options=options)
-    with pytest.raises(
-        TableError, match="only Spark reads a partitioned table in a store, and it cannot"
-    ):
+    with pytest.raises(TableError, match="only Spark reads a partitioned table in a store, and it cannot"):
         read_events(spark, f"{uri}/parted", "delta")
     assert not list(tmp_path.glob("s3*"))  # nothing took the URI for a path
 

@@ -78,7 +78,7 @@ def test_kafka_as_far_as_the_plan(spark: Any) -> None:
         ("kafka", "topic", {"query": "q", "batch": 1}, "is not host:port/topic"),
         ("kafka", "h:1/topic", {}, "a topic cannot be replaced"),
         ("delta", "", {}, "the path of a sink is not empty"),
-        ("delta", "hdfs://h/x", {}, "hdfs"),
+        ("delta", "hdfs://h/x", {}, "a Delta table is written to a directory, s3://"),
         ("table", "a/b", {}, "is not the name of a table"),
         ("parquet", "", {}, "the path of a sink is not empty"),
         ("parquet", "x", {"query": "q"}, "give both or neither"),

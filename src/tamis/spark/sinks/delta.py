@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from tamis.engine.snapshot.object_store import is_remote, local_path, open_store
-from tamis.errors import MissingExtraError, ModelError, TableError
+from tamis.errors import MissingExtraError, ModelError, SnapshotError, TableError
 from tamis.spark.columns import arrow_form
 from tamis.spark.sinks.objects import write_objects
 from tamis.spark.sinks.protocol import BatchKey
@@ -42,9 +42,11 @@ class DeltaTables:
         _deltalake()
         if not target:
             raise ModelError("the path of a sink is not empty")
-        if is_remote(target):
-            return open_store(target).uri
-        return str(local_path(target))
+        try:
+            return open_store(target).uri if is_remote(target) else str(local_path(target))
+        except SnapshotError as error:
+            hint = "a Delta table is written to a directory, s3://, gs:// or az://; elsewhere use Spark's own Delta"
+            raise ModelError(f"{target!r}: {hint}") from error
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Commit the rows in the place of all that the table holds."""
