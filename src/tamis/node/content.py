@@ -144,9 +144,12 @@ class Content:
         >>> content.written_form(b'{"op": "<", "args": [{"property": "price"}, 100]}')
         b'{"op":"<","args":[{"property":"price"},100]}'
         """
-        if self._templates().is_written(data, self.schema):
-            return data
-        return self.write_filter(self.compile_json(data))
+        written = self._templates().written(data, self.schema)
+        return self.write_filter(self.compile_json(data)) if written is None else written
+
+    def written_forms(self, documents: Sequence[bytes]) -> dict[int, bytes]:
+        """Return `written_form` of many documents by row, of those that are like others which were read before."""
+        return self._templates().written_many(documents, self.schema)
 
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
@@ -240,7 +243,7 @@ class Content:
         """Keep the shape of a document that was compiled, if it was seen before."""
         if self._templates().is_repeated(data, self.schema):
             node = from_json(msgspec.json.decode(data), is_written=True)
-            self._templates().add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
+            self._templates().add(data, node, open=self.learns, write=self.write_filter)
 
     def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
         """Take note of filters and the form in which they are written."""

@@ -21,7 +21,7 @@ What a broker does with a message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -38,7 +38,7 @@ from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_routing import EventRouting, client_key
-from tamis.routing.core.expiry import Expiry
+from tamis.routing.core.expiry import Expiry, Place
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
@@ -96,6 +96,8 @@ class BrokerCore:
         self._has_table: set[Link] = set()
         self.expiry = Expiry()
         self.story = Story()
+        #: The clients that are connected; None: how a subscription fares is sent to all.
+        self._connected: Container[Link] | None = None
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
@@ -133,19 +135,32 @@ class BrokerCore:
         has_both = link in self._has_table and link not in self.table.unspoken
         return has_both, has_both and self._confirmations.confirmed[link] == self._confirmations.sent[link]
 
+    def tell_only(self, connected: Container[Link]) -> None:
+        """Send how subscriptions fare to connected clients only; others find out when they ask."""
+        self._connected = connected
+
+    def is_active(self, client: Link, key: str) -> bool:
+        """Whether a subscription is known wherever it must be."""
+        return key in self.table.interests(client) and not self._confirmations.is_waiting(client, key)
+
     def is_neighbour(self, link: Link) -> bool:
         """Whether a link leads to another broker."""
         return link in self._neighbours
 
     # Clients
 
-    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
-        """Take subscriptions of clients, and make known in one step what follows from all of them."""
+    def subscribe(
+        self, asked: Iterable[tuple[Link, m.Subscribe]], now: float, *, is_on_disk: bool = False
+    ) -> list[Effect]:
+        """Take subscriptions of clients, and make known in one step what follows from all of them.
+
+        ``is_on_disk``: they were persisted when they were accepted.
+        """
         arrivals = list(asked)
         interests = [_asked(client, message, self._content) for client, message in arrivals]
         read = ReadInterests([interest for _, _, interest in interests])
-        effects, is_new = list[Effect](), dict[tuple[Link, str], bool]()
-        formers: dict[tuple[Link, str], Interest] = {}
+        effects, is_new = list[Effect](), dict[Place, bool]()
+        formers: dict[Place, Interest] = {}
         for position, ((client, message), (_, key, interest)) in enumerate(zip(arrivals, interests, strict=True)):
             if message.namespace == ALL_NAMESPACES:
                 read.bad[position] = ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
@@ -162,14 +177,33 @@ class BrokerCore:
             if is_new[client, key] and self.events.changed is not None:
                 self.events.changed.add(key)
             self.expiry.put((client, key), message.expires)
-            effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
-            effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
+            if not is_on_disk:
+                effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
+            effects += self._status(client, message, m.State.ACCEPTED)
         self.table.put_many(interests, read)
         effects += self._announce()
-        owed = self._neighbours.keys() - self._has_table
-        for place, is_first in is_new.items():
-            self._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
+        self._expect(is_new, formers, now)
         return effects + self._settle()
+
+    def _expect(self, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
+        """Let subscriptions wait for confirmations; where none is awaited and nothing is to be sent, this is nothing.
+
+        ``is_new`` says of each whether it was never active before.
+        """
+        owed = self._neighbours.keys() - self._has_table
+        is_awaited = self._confirmations.is_awaited(owed)
+        for place, is_first in is_new.items():
+            if is_awaited or self._is_told(place[0]):
+                self._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
+
+    def _is_told(self, client: Link) -> bool:
+        return self._connected is None or client in self._connected
+
+    def _status(self, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
+        """Return the message that tells a client how far its subscription has come, if it is told."""
+        if not self._is_told(client):
+            return []
+        return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
         key = client_key(sender, message.namespace, message.id)
@@ -311,8 +345,7 @@ class BrokerCore:
             if isinstance(what, int):
                 confirmed[source] = what
             elif not self._confirmations.is_changing(source, what):
-                settled = self.table.interests(source)[str(what)]
-                effects.append(Send(source, m.Status(settled.id, settled.namespace, m.State.ACTIVE)))
+                effects += self._status(source, self.table.interests(source)[str(what)], m.State.ACTIVE)
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
 
     # Life
@@ -346,9 +379,8 @@ class BrokerCore:
             spoken = records.SPOKEN.find(stored, link)
             if spoken is not None:
                 self._confirmations.expect(link, spoken, without, now=now)
-        for client in self.table.clients():
-            for place in self.table.interests(client):
-                self._confirmations.expect(client, place, without, now=now, is_new=False)
+        places = ((client, key) for client in self.table.clients() for key in self.table.interests(client))
+        self._expect(dict.fromkeys(places, False), {}, now)
         return effects + self._settle()
 
     def _restored_interests(

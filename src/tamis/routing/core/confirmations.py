@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable, Iterable, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tamis.node.effects import Link
@@ -105,7 +105,7 @@ class Confirmations:
         ``former`` is what it replaces, if it changes what was asked for before.
         """
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
-        late = [link for link, number in needed.items() if self.confirmed[link] < number and link not in self._excused]
+        late = self._late(needed)
         self._order += 1
         waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late), former=former)
         if not late:
@@ -117,6 +117,15 @@ class Confirmations:
         for link in late:
             self._queues[link].append(waiting)
         self._compact()
+
+    def is_awaited(self, owed: Set[Link]) -> bool:
+        """Whether something of a client would wait for a link; ``owed`` are as in `expect`."""
+        return bool(self._late({link: number + (link in owed) for link, number in self.sent.items()}))
+
+    def _late(self, needed: Mapping[Link, int]) -> list[Link]:
+        """Return the links that have not confirmed their number."""
+        confirmed, excused = self.confirmed, self._excused
+        return [link for link, number in needed.items() if confirmed[link] < number and link not in excused]
 
     def excuse(self, link: Link, is_excused: bool) -> None:
         """Let nothing wait for a link, or let what comes from now on wait for it again."""
@@ -136,6 +145,10 @@ class Confirmations:
         """
         waiting = self._waiting.get(source, {}).get(what, ())
         return [one.former for one in waiting if one.is_new and self.confirmed[link] < one.needed.get(link, 0)]
+
+    def is_waiting(self, source: Link, what: Hashable) -> bool:
+        """Whether something waits for confirmations."""
+        return what in self._waiting.get(source, ())
 
     def is_changing(self, source: Link, what: Hashable) -> bool:
         """Whether a filter that is new waits for confirmations."""

@@ -261,7 +261,7 @@ class Driver:
         self.demand_room()
         message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
-        self.machine.subscribe(message, partial(_resolve, done))
+        self.machine.submit(message, done=partial(_resolve, done))
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
         has_steps_left = self.machine.node.core.registry.is_waiting(places)
         answer: tuple[m.Subscribe, ...] | Rejection = await done

@@ -11,9 +11,10 @@ import msgspec
 from tamis.engine.merging import BackgroundMerge
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.effects import Key, Link
+from tamis.node.effects import Key
+from tamis.node.ends import Ends
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, StreamEnd
+from tamis.node.stream import Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
@@ -46,7 +47,7 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     links = _settle_links(config, store, stored)
     content = Content(config.read_schema())
     neighbours = {name: link.read_policy() for name, link in links.items()}
-    ends: dict[Link, StreamEnd] = {}
+    ends = Ends()
     edge = EdgeCore(
         BrokerCore(
             config.name,
