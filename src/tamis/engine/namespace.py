@@ -6,6 +6,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -218,6 +219,17 @@ class Namespace:
         if row in self._single or not self._stored:
             return None
         return self._stored[bisect_right(self._stored_from, row) - 1].find_record(row)
+
+    def find_records(self, rows: Sequence[int]) -> list[Record | None]:
+        """Return `find_record` of ascending rows."""
+        if not self._stored:
+            return [None] * len(rows)
+        records: list[Record | None] = []
+        for part, several in groupby(rows, lambda row: bisect_right(self._stored_from, row) - 1):
+            mine = list(several)
+            found = self._stored[part].find_records(mine)
+            records += (None if row in self._single else record for row, record in zip(mine, found, strict=True))
+        return records
 
     def take_due(self, moment: int) -> Iterator[SubscriptionId]:
         """Yield the ids that are due at a moment, once; the caller removes them."""

@@ -60,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Have streams for links whose other ends speak through this process; on disk they begin with their first message."""
+    """Have streams for links whose other ends speak through this process; on disk they begin with a first message."""
 
     links: Iterable[Link]
 

@@ -49,7 +49,10 @@ class Ends(dict[Link, StreamEnd]):
 
     def get(self, link: Link, default: Any = None) -> Any:
         """Return the stream of a link, or the default when there is no such link."""
-        return self[link] if link in self else default
+        try:
+            return self[link]
+        except KeyError:
+            return default
 
     def pop(self, link: Link, default: Any = None) -> Any:
         """Remove a link; returns its stream, or the default when it was resting or is not there."""

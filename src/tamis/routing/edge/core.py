@@ -278,10 +278,9 @@ class EdgeCore:
     def _check_requests(self, message: r.SubscribeFor) -> Iterator[m.Subscribe]:
         """Yield the subscriptions of a request as the broker takes them, from drafts where those still hold."""
         drafts = {name: iter(draft.checked) for name, draft in message.drafts.items() if self.checks.takes(draft, name)}
-        meanings = message.meanings or (None,) * len(message.requests)
-        for (_, request), meaning in zip(message.requests, meanings, strict=True):
+        for _, request in message.requests:
             draft = drafts.get(request.namespace)
-            yield self.checks.subscription(request, message.by, meaning) if draft is None else next(draft)
+            yield self.checks.subscription(request, message.by) if draft is None else next(draft)
 
     # What neighbours and clients say
 

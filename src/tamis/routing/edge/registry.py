@@ -20,6 +20,7 @@ from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
     MAX_SUBSCRIPTIONS_OF_NAMESPACE,
+    SHORT_FILTER,
     SLICE_BYTES,
     SLICE_SUBSCRIPTIONS,
 )
@@ -224,7 +225,7 @@ def _slice_end(arrivals: Sequence[Arrival]) -> int:
     """Return how many of some subscriptions enter in one step: at least one."""
     size = 0
     for n, (_, message) in enumerate(arrivals[:SLICE_SUBSCRIPTIONS]):
-        size += len(message.filter)
+        size += max(0, len(message.filter) - SHORT_FILTER)
         if n and size > SLICE_BYTES:
             return n
     return min(len(arrivals), SLICE_SUBSCRIPTIONS)

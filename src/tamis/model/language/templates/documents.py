@@ -208,7 +208,8 @@ class JsonTemplates:
     def _note_usual(self, shape: _Shape) -> None:
         """Have documents of a shape tried first, if all of their literals are numbers."""
         known = self._shapes[shape]
-        if known is not None and known.types is not None and all(kinds == _NUMBERS for kinds in known.types):
+        is_new = shape not in self._usual
+        if is_new and known is not None and known.types and all(kinds == _NUMBERS for kinds in known.types):
             self._usual.insert(0, shape)
             del self._usual[_USUAL:]
 
@@ -225,7 +226,7 @@ class JsonTemplates:
         return filled(seen.known.form.words, [[seen.values[place]] for place in seen.known.form.order])[0]
 
     def written_many(self, documents: Sequence[bytes], schema: Schema) -> dict[int, bytes]:
-        """Return `written` of many documents of usual shapes, by row; those that are not there need the ordinary road."""
+        """Return `written` of the documents that have a usual shape, by row; others need the ordinary road."""
         forms: dict[int, bytes] = {}
         rows = list(range(len(documents))) if schema is self._schema else []
         for known, mine, numbers in self._numbers_of_usual(documents, rows):
