@@ -339,7 +339,7 @@ _FRAMES = (
 )
 
 
-@settings(max_examples=few(100), deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(_FRAMES), st.sampled_from(_WRITTEN), st.sampled_from(_WRITTEN)),

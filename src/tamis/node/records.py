@@ -215,7 +215,8 @@ LINK = Kind(
     ("link",),
     _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
     "node/stream.py",
-    "the life of the other end, the number of the last message taken from it and of the last one given to it",
+    "the life of the other end, the number of the last message taken from it and of the last one given to it; a "
+    "subscription that is a client of its own has this from its first message on",
     stream_end=lambda cursor: cursor.sent,
 )
 OUT = Kind(
