@@ -5,9 +5,8 @@ from __future__ import annotations
 from tamis import Number, Schema
 from tamis.errors import TamisError
 from tamis.node.content import Content
-from tamis.node.ends import Ends
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, read_nothing
+from tamis.node.stream import Ends, Quota, read_nothing
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore

@@ -17,10 +17,9 @@ from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import Core, LinkUp
 from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Persist, Send, Tell
-from tamis.node.ends import Ends
 from tamis.node.frames import Frame, decode_frame
 from tamis.node.outbox import Backlog, ReadOutbox
-from tamis.node.stream import Quota, StreamEnd, read_nothing
+from tamis.node.stream import Ends, Quota, StreamEnd, read_nothing
 
 __all__ = ["Codec", "Node", "Transaction"]
 

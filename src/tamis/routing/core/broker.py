@@ -48,7 +48,7 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
 
-__all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key"]
+__all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
@@ -96,8 +96,6 @@ class BrokerCore:
         self._has_table: set[Link] = set()
         self.expiry = Expiry()
         self.story = Story()
-        #: The clients that are connected; None: how a subscription fares is sent to all.
-        self._connected: Container[Link] | None = None
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
@@ -135,14 +133,6 @@ class BrokerCore:
         has_both = link in self._has_table and link not in self.table.unspoken
         return has_both, has_both and self._confirmations.confirmed[link] == self._confirmations.sent[link]
 
-    def tell_only(self, connected: Container[Link]) -> None:
-        """Send how subscriptions fare to connected clients only; others find out when they ask."""
-        self._connected = connected
-
-    def is_active(self, client: Link, key: str) -> bool:
-        """Whether a subscription is known wherever it must be."""
-        return key in self.table.interests(client) and not self._confirmations.is_waiting(client, key)
-
     def is_neighbour(self, link: Link) -> bool:
         """Whether a link leads to another broker."""
         return link in self._neighbours
@@ -179,31 +169,11 @@ class BrokerCore:
             self.expiry.put((client, key), message.expires)
             if not is_on_disk:
                 effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
-            effects += self._status(client, message, m.State.ACCEPTED)
+            effects += _status(self, client, message, m.State.ACCEPTED)
         self.table.put_many(interests, read)
         effects += self._announce()
-        self._expect(is_new, formers, now)
+        _expect(self, is_new, formers, now)
         return effects + self._settle()
-
-    def _expect(self, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
-        """Let subscriptions wait for confirmations; where none is awaited and nothing is to be sent, this is nothing.
-
-        ``is_new`` says of each whether it was never active before.
-        """
-        owed = self._neighbours.keys() - self._has_table
-        is_awaited = self._confirmations.is_awaited(owed)
-        for place, is_first in is_new.items():
-            if is_awaited or self._is_told(place[0]):
-                self._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
-
-    def _is_told(self, client: Link) -> bool:
-        return self._connected is None or client in self._connected
-
-    def _status(self, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
-        """Return the message that tells a client how far its subscription has come, if it is told."""
-        if not self._is_told(client):
-            return []
-        return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
         key = client_key(sender, message.namespace, message.id)
@@ -345,7 +315,7 @@ class BrokerCore:
             if isinstance(what, int):
                 confirmed[source] = what
             elif not self._confirmations.is_changing(source, what):
-                effects += self._status(source, self.table.interests(source)[str(what)], m.State.ACTIVE)
+                effects += _status(self, source, self.table.interests(source)[str(what)], m.State.ACTIVE)
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
 
     # Life
@@ -380,7 +350,7 @@ class BrokerCore:
             if spoken is not None:
                 self._confirmations.expect(link, spoken, without, now=now)
         places = ((client, key) for client in self.table.clients() for key in self.table.interests(client))
-        self._expect(dict.fromkeys(places, False), {}, now)
+        _expect(self, dict.fromkeys(places, False), {}, now)
         return effects + self._settle()
 
     def _restored_interests(
@@ -404,6 +374,40 @@ class BrokerCore:
             self.flow.check_invariants()
         except InvariantError as error:
             raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
+
+
+def tell_only(core: BrokerCore, connected: Container[Link]) -> None:
+    """Have only connected clients told how their subscriptions fare; others find out when they ask."""
+    core._confirmations.tell_only(connected)
+
+
+def is_active(core: BrokerCore, client: Link, key: str) -> bool:
+    """Whether a subscription is known wherever it must be."""
+    return key in core.table.interests(client) and not core._confirmations.is_waiting(client, key)
+
+
+def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
+    """Let subscriptions wait for confirmations; where none is awaited and no client is told, this is nothing.
+
+    ``is_new`` says of each whether it was never active before.
+    """
+    owed = core._neighbours.keys() - core._has_table
+    is_awaited = core._confirmations.is_awaited(owed)
+    for place, is_first in is_new.items():
+        if is_awaited or _is_told(core, place[0]):
+            core._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
+
+
+def _is_told(core: BrokerCore, client: Link) -> bool:
+    connected = core._confirmations.connected
+    return connected is None or client in connected
+
+
+def _status(core: BrokerCore, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
+    """Return the message that tells a client how far its subscription has come, if it is told."""
+    if not _is_told(core, client):
+        return []
+    return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
 
 
 def _restore_ranges(

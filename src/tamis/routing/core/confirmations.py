@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Container, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tamis.node.effects import Link
@@ -64,6 +64,8 @@ class Confirmations:
         self._n_live = 0
         #: Links that nothing waits for.
         self._excused: set[Link] = set()
+        #: The clients that are told how their subscriptions fare; None: all.
+        self.connected: Container[Link] | None = None
 
     @property
     def has_waiting(self) -> bool:
@@ -105,7 +107,7 @@ class Confirmations:
         ``former`` is what it replaces, if it changes what was asked for before.
         """
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
-        late = self._late(needed)
+        late = _late(self, needed)
         self._order += 1
         waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late), former=former)
         if not late:
@@ -120,12 +122,11 @@ class Confirmations:
 
     def is_awaited(self, owed: Set[Link]) -> bool:
         """Whether something of a client would wait for a link; ``owed`` are as in `expect`."""
-        return bool(self._late({link: number + (link in owed) for link, number in self.sent.items()}))
+        return bool(_late(self, {link: number + (link in owed) for link, number in self.sent.items()}))
 
-    def _late(self, needed: Mapping[Link, int]) -> list[Link]:
-        """Return the links that have not confirmed their number."""
-        confirmed, excused = self.confirmed, self._excused
-        return [link for link, number in needed.items() if confirmed[link] < number and link not in excused]
+    def tell_only(self, connected: Container[Link]) -> None:
+        """Have only connected clients told how their subscriptions fare; others find out when they ask."""
+        self.connected = connected
 
     def excuse(self, link: Link, is_excused: bool) -> None:
         """Let nothing wait for a link, or let what comes from now on wait for it again."""
@@ -219,6 +220,12 @@ class Confirmations:
                 kept = [one for one in queue if _waits(one)]
                 queue.clear()
                 queue.extend(kept)
+
+
+def _late(confirmations: Confirmations, needed: Mapping[Link, int]) -> list[Link]:
+    """Return the links that have not confirmed their number."""
+    confirmed, excused = confirmations.confirmed, confirmations._excused
+    return [link for link, number in needed.items() if confirmed[link] < number and link not in excused]
 
 
 def _waits(waiting: _Waiting) -> bool:

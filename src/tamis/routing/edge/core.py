@@ -35,7 +35,7 @@ from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
-from tamis.routing.core.broker import BrokerCore, client_key
+from tamis.routing.core.broker import BrokerCore, client_key, tell_only
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
@@ -89,7 +89,7 @@ class EdgeCore:
         self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
-        broker.tell_only(self.rights)
+        tell_only(broker, self.rights)
         self.producers = Producers()
         self.refusals = Refusals()
         self.trail = Trail(audited)

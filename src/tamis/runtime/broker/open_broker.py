@@ -11,9 +11,8 @@ import msgspec
 from tamis.engine.merging import BackgroundMerge
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.ends import Ends
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota
+from tamis.node.stream import Ends, Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore

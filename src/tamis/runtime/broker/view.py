@@ -10,7 +10,7 @@ from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.broker import BrokerCore, is_active
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.routing_table import Readers, n_entries
@@ -138,7 +138,7 @@ class BrokerView:
             return m.State.CANCELLED
         if self._edge.registry.is_waiting([place]):
             return m.State.PENDING
-        return m.State.ACTIVE if self._edge.broker.is_active(*place) else m.State.ACCEPTED
+        return m.State.ACTIVE if is_active(self._edge.broker, *place) else m.State.ACCEPTED
 
     def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
         """Return what a subscription means; it may be gone meanwhile."""

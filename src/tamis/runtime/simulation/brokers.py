@@ -19,9 +19,8 @@ from typing import Any, Protocol
 
 from tamis.errors import LocalProtocolError, RemoteProtocolError
 from tamis.node.effects import Link, Persist
-from tamis.node.ends import Ends
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, Window
+from tamis.node.stream import Ends, Quota, Window
 from tamis.routing import messages as m
 from tamis.routing.core.ahead import Job
 from tamis.routing.edge.link_names import client_link

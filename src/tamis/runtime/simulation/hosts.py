@@ -9,8 +9,7 @@ from tamis.errors import LocalProtocolError
 from tamis.node import records
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Key, Link, Persist
-from tamis.node.ends import Ends
-from tamis.node.stream import Quota, Window
+from tamis.node.stream import Ends, Quota, Window
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.rights import Rights
 from tamis.routing.former_neighbours import forget_neighbours

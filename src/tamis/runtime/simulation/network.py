@@ -14,8 +14,7 @@ from tamis.errors import ModelError, UnknownSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.content import Content
-from tamis.node.ends import Ends
-from tamis.node.stream import Quota
+from tamis.node.stream import Ends, Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
