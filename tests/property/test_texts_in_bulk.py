@@ -30,7 +30,7 @@ from tamis.model.language.unbind import unbind
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, Region, String, Timestamp
-from tamis.node.content import Content
+from tamis.node.content import Content, written_forms
 from tests.contract.strategies import few
 
 SCHEMA = Schema(
@@ -359,7 +359,7 @@ def test_many_documents_are_read_and_written_together_as_each_is(rows: list[tupl
             documents.append(frame % (low, high))
     for batch in (plain, [*plain, *documents]):
         meanings = [compile_filters(from_json(msgspec.json.decode(data)), SCHEMA) for data in batch]
-        forms = content.written_forms(batch)
+        forms = written_forms(content, batch)
         assert forms == {row: msgspec.json.encode(to_json(unbind(meanings[row], SCHEMA))) for row in forms}
         for data, meaning in zip(batch, meanings, strict=True):  # 0 and 0.0 are equal, and written as one of them was
             written = msgspec.json.decode(content.written_form(data))
@@ -372,7 +372,7 @@ def test_many_documents_are_read_and_written_together_as_each_is(rows: list[tupl
         assert {row: repr(meanings[row]) for row in read.others} == {row: repr(one) for row, one in read.others.items()}
         rows_read = sorted([*read.others, *(row for part in read.columns for row in part.rows.tolist())])
         assert rows_read == list(range(len(batch)))
-    assert len(content.written_forms(plain[:5] * 20)) >= 40
+    assert len(written_forms(content, plain[:5] * 20)) >= 40
 
 
 def test_a_document_of_a_known_shape_is_filled_in_and_not_written_again() -> None:

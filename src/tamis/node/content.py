@@ -27,7 +27,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of", "written_forms"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -146,10 +146,6 @@ class Content:
         """
         written = self._templates().written(data, self.schema)
         return self.write_filter(self.compile_json(data)) if written is None else written
-
-    def written_forms(self, documents: Sequence[bytes]) -> dict[int, bytes]:
-        """Return `written_form` of many documents by row, of those that are like others which were read before."""
-        return self._templates().written_many(documents, self.schema)
 
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
@@ -304,6 +300,11 @@ class Content:
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def written_forms(content: Content, documents: Sequence[bytes]) -> dict[int, bytes]:
+    """Return `Content.written_form` of many documents by row, of those that are like others which were read before."""
+    return content._templates().written_many(documents, content.schema)
 
 
 def text_of(content: Content, data: bytes) -> str:

@@ -23,7 +23,7 @@ from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
-from tamis.node.content import Content, adopt, copy_apart, text_of
+from tamis.node.content import Content, adopt, copy_apart, text_of, written_forms
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.consumers.fields import check_fields
@@ -38,7 +38,17 @@ from tamis.routing.edge.admission import (
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
-__all__ = ["Checks", "Drafts", "Meaning", "adopt_from", "checks_apart", "holds", "prepare", "prepare_event"]
+__all__ = [
+    "Checks",
+    "Drafts",
+    "Meaning",
+    "adopt_from",
+    "checks_apart",
+    "draft_many",
+    "holds",
+    "prepare",
+    "prepare_event",
+]
 
 #: Namespaces for which the last principal that was let in is remembered; and policies that are kept compiled.
 MAX_GATES, MAX_COMPILED = 1_024, 1_024
@@ -234,29 +244,6 @@ class Checks:
         finally:
             content.schema = schema
 
-    def draft_many(
-        self, draft: Draft, namespace: str, requests: Sequence[tuple[m.Subscribe, Meaning | None]], rights: Rights
-    ) -> None:
-        """Add subscriptions of one namespace to a draft, as `draft` does; those of usual shapes are checked together.
-
-        Each comes with its meaning, if it was compiled under this schema. If one raises, the draft has those before it.
-        """
-        rights.demand("subscribe", check_namespace(namespace))
-        content = self._space(namespace)
-        schema, content.schema = content.schema, draft.learned
-        try:
-            is_plain = not self.policies_of(namespace, rights)
-            forms = content.written_forms([message.filter for message, _ in requests]) if is_plain else {}
-            for row, (message, meaning) in enumerate(requests):
-                written = forms.get(row)
-                if written is None:
-                    draft.checked.append(self.subscription(message, rights, meaning))
-                else:
-                    draft.checked.append(_taken(message, written, rights, content))
-            draft.learned = content.schema
-        finally:
-            content.schema = schema
-
     @contextlib.contextmanager
     def prepared(self, drafts: Drafts, message: MessageDraft | None = None) -> Iterator[None]:
         """Within this, subscriptions that have a draft are not compiled again, and events of a message not checked."""
@@ -290,6 +277,34 @@ class Checks:
                 self._gates.clear()
             known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
+
+
+def draft_many(
+    checks: Checks,
+    draft: Draft,
+    namespace: str,
+    requests: Sequence[tuple[m.Subscribe, Meaning | None]],
+    rights: Rights,
+) -> None:
+    """Add subscriptions of a namespace to a draft, as `Checks.draft` does; those of usual shapes are checked together.
+
+    Each comes with its meaning, if it was compiled under this schema. If one raises, the draft has those before it.
+    """
+    rights.demand("subscribe", check_namespace(namespace))
+    content = checks._space(namespace)
+    schema, content.schema = content.schema, draft.learned
+    try:
+        is_plain = not checks.policies_of(namespace, rights)
+        forms = written_forms(content, [message.filter for message, _ in requests]) if is_plain else {}
+        for row, (message, meaning) in enumerate(requests):
+            written = forms.get(row)
+            if written is None:
+                draft.checked.append(checks.subscription(message, rights, meaning))
+            else:
+                draft.checked.append(_taken(message, written, rights, content))
+        draft.learned = content.schema
+    finally:
+        content.schema = schema
 
 
 def _taken(message: m.Subscribe, written: bytes, rights: Rights, content: Content) -> m.Subscribe:

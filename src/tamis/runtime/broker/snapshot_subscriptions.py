@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from tamis.engine import Engine
-from tamis.engine.namespace import Namespace
+from tamis.engine.namespace import Namespace, find_records
 from tamis.engine.snapshot import Version, version_at
 from tamis.engine.stored import Record
 from tamis.engine.text_batch import paused_collection
@@ -34,7 +34,7 @@ from tamis.node.content import Content
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.checks import Meaning
+from tamis.routing.edge.checks import Meaning, draft_many
 from tamis.routing.edge.limits import SLICE_SUBSCRIPTIONS
 from tamis.routing.edge.link_names import http_link
 from tamis.routing.edge.requests import Draft, LearnTypes, Rejection
@@ -109,7 +109,7 @@ def _subscriptions(engine: Engine, space: Namespace) -> Iterator[list[_Wanted]]:
     documents, now = TextDocuments(), round(time.time() * 1e6)
     rows = space.ids.live_rows()
     while batch := list(itertools.islice(rows, BATCH)):
-        records = space.find_records(batch)
+        records = find_records(space, batch)
         found = documents.find_many([record[0] if record is not None else "" for record in records])
         wanted: list[_Wanted] = []
         for row, record, document in zip(batch, records, found, strict=True):
@@ -156,7 +156,7 @@ async def _subscribe(
             if there is not None and m.about(there).owner != OWNER:
                 raise RefusedError(409, "the broker has a subscription of this id and another owner")
             requests.append(_request(one, content, compiled_for))
-        checks.draft_many(draft, namespace, requests, _RIGHTS)
+        draft_many(checks, draft, namespace, requests, _RIGHTS)
     except TamisError as error:
         bad = changed[len(draft.checked) if len(requests) == len(changed) else len(requests)].message.id
         raise SnapshotError(str(version), f"subscription {bad!r}: {error}") from error
