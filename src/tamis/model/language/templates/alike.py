@@ -43,6 +43,8 @@ def literals_between(words: Sequence[AnyStr], texts: Sequence[AnyStr]) -> list[l
     [['1', '3'], ['2', '4.5']]
     >>> literals_between(("a > ", ""), ["a > 1", "b > 1"]) is None
     True
+    >>> literals_between(("a > ", " AND b < ", ""), [" AND b < 1a > 2"]) is None
+    True
     """
     line, mark = ("\n", "\0") if isinstance(words[0], str) else (b"\n", b"\0")
     whole = line.join(texts)
