@@ -135,7 +135,7 @@ class Registry:
 
     def admit(self, principal: str, arrivals: Sequence[Arrival]) -> tuple[Sequence[Arrival], Sequence[Arrival]]:
         """Return what may enter the routing table in this step, and what waits: all, behind what waits already."""
-        for arrival in arrivals if self._waiting.keys() - {principal} else ():  # the later one holds, whoever sent it
+        for arrival in arrivals if self._waiting.keys() - {principal} else ():  # the later one holds
             self._stop_waiting(_place(*arrival), but=principal)
         n = 0 if principal in self._waiting else _slice_end(arrivals)
         if later := arrivals[n:]:
