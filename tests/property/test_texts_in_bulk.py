@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from itertools import product
@@ -29,7 +30,7 @@ from tamis.model.language.unbind import unbind
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, Region, String, Timestamp
-from tamis.node.content import Content
+from tamis.node.content import Content, written_forms
 from tests.contract.strategies import few
 
 SCHEMA = Schema(
@@ -309,6 +310,69 @@ def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
             del remembered[filters]
         assert content.write_filter(found) == written
         assert repr(content.compile_json(data)) == repr(wanted)
+
+
+#: Numbers as JSON has them, canonical and not, and what is no number there.
+_WRITTEN = (
+    b"0",
+    b"-0",
+    b"-0.0",
+    b"7",
+    b"2.5",
+    b"2.50",
+    b"1e2",
+    b"9007199254740993",
+    b"-3",
+    b" 4",
+    b"01",
+    b"1,2",
+    b'"a"',
+)
+
+#: Documents of several shapes; two of them share all of their long words.
+_FRAMES = (
+    b'{"op":"between","args":[{"property":"x"},%b,%b]}',
+    b'{"op":"and","args":[{"op":">=","args":[{"property":"x"},%b]},{"op":"<","args":[{"property":"y"},%b]}]}',
+    b'{"op":"and","args":[{"op":">=","args":[{"property":"y"},%b]},{"op":"<=","args":[{"property":"y"},%b]}]}',
+    b'{"op":"and","args":[{"op":"<=","args":[{"property":"y"},%b]},{"op":">=","args":[{"property":"y"},%b]}]}',
+    b'{"op":"or","args":[{"op":">","args":[{"property":"x"},%b]},{"op":"<","args":[{"property":"y"},%b]}]}',
+)
+
+
+@settings(max_examples=few(30), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(_FRAMES), st.sampled_from(_WRITTEN), st.sampled_from(_WRITTEN)),
+        max_size=20,
+    )
+)
+def test_many_documents_are_read_and_written_together_as_each_is(rows: list[tuple[bytes, bytes, bytes]]) -> None:
+    content, single = Content(SCHEMA), Content(SCHEMA)
+    for frame in _FRAMES:
+        for usual in ((b"1", b"2"), (b"3", b"4.5")):
+            content.read_filter(frame % usual)
+    plain = [frame % (b"%d" % i, b"%d.5" % (i + i % 3)) for i in range(20) for frame in _FRAMES]
+    documents = []
+    for frame, low, high in rows:
+        with contextlib.suppress(ModelError, msgspec.DecodeError):
+            single.compile_json(frame % (low, high))
+            documents.append(frame % (low, high))
+    for batch in (plain, [*plain, *documents]):
+        meanings = [compile_filters(from_json(msgspec.json.decode(data)), SCHEMA) for data in batch]
+        forms = written_forms(content, batch)
+        assert forms == {row: msgspec.json.encode(to_json(unbind(meanings[row], SCHEMA))) for row in forms}
+        for data, meaning in zip(batch, meanings, strict=True):  # 0 and 0.0 are equal, and written as one of them was
+            written = msgspec.json.decode(content.written_form(data))
+            assert compile_filters(from_json(written), SCHEMA) == meaning
+        read = content.read_filters(batch)
+        for part in read.columns:
+            for position, row in enumerate(part.rows.tolist()):
+                sides = {name: (max(lo[position], ANY_VALUE), hi[position]) for name, (lo, hi) in part.ranges.items()}
+                assert _box_of(meanings[row]) == (sides, {})
+        assert {row: repr(meanings[row]) for row in read.others} == {row: repr(one) for row, one in read.others.items()}
+        rows_read = sorted([*read.others, *(row for part in read.columns for row in part.rows.tolist())])
+        assert rows_read == list(range(len(batch)))
+    assert len(written_forms(content, plain[:5] * 20)) >= 40
 
 
 def test_a_document_of_a_known_shape_is_filled_in_and_not_written_again() -> None:

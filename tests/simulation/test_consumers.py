@@ -58,7 +58,7 @@ class Shared:
         about = msgspec.json.encode(m.About("local", "n >= 0", max_deliveries=MOST))
         message = m.Subscribe("shared", CONTENT.write_filter(CONTENT.compile("n >= 0")), about=about)
         self.sim.faults, faults = NO_FAULTS, self.sim.faults
-        self.host.machine.subscribe(SubscribeFor(((LINK, message),), RIGHTS))
+        self.host.machine.submit(SubscribeFor(((LINK, message),), RIGHTS))
         self.host.machine.attach([DEAD], 1)
         self.sim.run()
         self.sim.faults = faults

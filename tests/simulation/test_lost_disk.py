@@ -6,7 +6,7 @@ from tamis import Number, Schema
 from tamis.errors import TamisError
 from tamis.node.content import Content
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, StreamEnd, read_nothing
+from tamis.node.stream import Ends, Quota, read_nothing
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
@@ -22,7 +22,7 @@ CONTENT = Content(Schema({"n": Number(0, 100)}))
 
 def start_broker(name: str, neighbour: str, *, epoch: int = 1, quota: Quota | None = None) -> BrokerMachine:
     """Return a broker that starts without a disk, in the life ``epoch``."""
-    ends: dict[str, StreamEnd] = {}
+    ends = Ends()
     edge = EdgeCore(BrokerCore(name, {neighbour: POLICIES["covering"]}, CONTENT), CONTENT, ends)
     node = Node(edge, [neighbour], Codec(m.encode, m.decode), epoch, quota=quota, ends=ends)
     machine = BrokerMachine(node, clock=lambda: 0.0, commit=lambda changes, then: then(), read=read_nothing)

@@ -6,6 +6,7 @@ import heapq
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from tamis.model.subscription import Filter, Subscription, SubscriptionId, Value
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
 
-__all__ = ["Namespace"]
+__all__ = ["Namespace", "find_records"]
 
 
 class _Roles(NamedTuple):
@@ -236,6 +237,18 @@ class Namespace:
     def n_dead(self) -> int:
         """Rows whose subscription was removed: one more with every removal."""
         return self.ids.n_rows - len(self.ids)
+
+
+def find_records(space: Namespace, rows: Sequence[int]) -> list[Record | None]:
+    """Return `Namespace.find_record` of ascending rows."""
+    if not space._stored:
+        return [None] * len(rows)
+    records: list[Record | None] = []
+    for part, several in groupby(rows, lambda row: bisect_right(space._stored_from, row) - 1):
+        mine = list(several)
+        found = space._stored[part].find_records(mine)
+        records += (None if row in space._single else record for row, record in zip(mine, found, strict=True))
+    return records
 
 
 def _hand_over(space: Namespace, rows: range, subscriptions: Sequence[Subscription]) -> None:

@@ -166,6 +166,21 @@ class StoredSubscriptions:
             return None
         return self._record(place)
 
+    def find_records(self, rows: Sequence[int]) -> list[Record | None]:
+        """Return `find_record` of ascending rows."""
+        places = np.searchsorted(self.rows, rows)
+        if not len(self.rows):
+            return [None] * len(rows)
+        here = np.flatnonzero(self.rows[np.minimum(places, len(self.rows) - 1)] == rows)
+        chosen = pa.array(places[here])
+        columns = ("filter", "id_number", "id_text", "expires", "metadata")
+        values = zip(*(self._column[name].take(chosen).to_pylist() for name in columns), strict=True)
+        found: list[Record | None] = [None] * len(rows)
+        for position, (text, number, name, expires, metadata) in zip(here, values, strict=True):
+            if text is not None:
+                found[position] = text, name if number is None else number, expires, dict(metadata or ())
+        return found
+
     def _record(self, place: int) -> Record:
         text, expires, metadata = (self._column[name][place].as_py() for name in ("filter", "expires", "metadata"))
         return text, self._id(place), expires, dict(metadata or ())
@@ -210,6 +225,10 @@ class LazySubscriptions:
     def find_record(self, row: int) -> Record | None:
         """Return None: what is here has no text."""
         return None
+
+    def find_records(self, rows: Sequence[int]) -> list[Record | None]:
+        """Return None for each row."""
+        return [None] * len(rows)
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

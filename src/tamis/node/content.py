@@ -27,7 +27,7 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of"]
+__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of", "written_forms"]
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
@@ -144,9 +144,8 @@ class Content:
         >>> content.written_form(b'{"op": "<", "args": [{"property": "price"}, 100]}')
         b'{"op":"<","args":[{"property":"price"},100]}'
         """
-        if self._templates().is_written(data, self.schema):
-            return data
-        return self.write_filter(self.compile_json(data))
+        written = self._templates().written(data, self.schema)
+        return self.write_filter(self.compile_json(data)) if written is None else written
 
     def of(self, namespace: str) -> Content:
         """Return the content of a namespace: this one under a configured schema, otherwise one that learns by itself.
@@ -240,7 +239,7 @@ class Content:
         """Keep the shape of a document that was compiled, if it was seen before."""
         if self._templates().is_repeated(data, self.schema):
             node = from_json(msgspec.json.decode(data), is_written=True)
-            self._templates().add(data, node, open=self.learns, write=lambda: self.write_filter(filters))
+            self._templates().add(data, node, open=self.learns, write=self.write_filter)
 
     def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
         """Take note of filters and the form in which they are written."""
@@ -301,6 +300,11 @@ class Content:
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def written_forms(content: Content, documents: Sequence[bytes]) -> dict[int, bytes]:
+    """Return `Content.written_form` of many documents by row, of those that are like others which were read before."""
+    return content._templates().written_many(documents, content.schema)
 
 
 def text_of(content: Content, data: bytes) -> str:

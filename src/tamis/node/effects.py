@@ -6,10 +6,11 @@ leaves (promises G1, G11), so nothing that others have seen can be forgotten in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Again", "Answer", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
+__all__ = ["Again", "Answer", "Attach", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
 
 #: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
 Link = str
@@ -58,8 +59,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Attach:
+    """Have streams for links whose other ends speak through this process; on disk they begin with a first message."""
+
+    links: Iterable[Link]
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """Give the core a `Tick` soon: work is left that one step does not do at once."""
 
 
-Effect = Persist | Send | Deliver | Tell | Answer | Again
+Effect = Persist | Send | Deliver | Tell | Answer | Attach | Again

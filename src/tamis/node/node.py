@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.core import Core, LinkUp
-from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.frames import Frame, decode_frame
 from tamis.node.outbox import Backlog, ReadOutbox
-from tamis.node.stream import Quota, StreamEnd, read_nothing
+from tamis.node.stream import Ends, Quota, StreamEnd, read_nothing
 
 __all__ = ["Codec", "Node", "Transaction"]
 
@@ -79,7 +79,7 @@ class Node(Generic[AnyCore]):
         epoch: int,
         stored: Mapping[Key, bytes] | None = None,
         quota: Quota | None = None,
-        ends: dict[Link, StreamEnd] | None = None,
+        ends: Ends | None = None,
         *,
         backlogs: Mapping[Link, Backlog] | None = None,
         read: ReadOutbox = read_nothing,
@@ -96,7 +96,7 @@ class Node(Generic[AnyCore]):
         self._lives = {link: life for (link,), life in records.LIFE.items(self._stored)}
         self._removed = {link: removed for (link,), removed in records.REMOVED.items(self._stored)}
         #: A core that must know what waits for its links shares this mapping, and only reads it.
-        self.ends = {} if ends is None else ends
+        self.ends = Ends() if ends is None else ends
         self.ends.update((link, StreamEnd(link, self.life_on(link))) for link in links)
 
     def life_on(self, link: Link) -> int:
@@ -271,6 +271,8 @@ class _Step:
                 self.transaction.words.append((effect.link, effect.message))
             elif isinstance(effect, Answer):
                 self.transaction.answer = effect.value
+            elif isinstance(effect, Attach):
+                self.node.ends.rest(effect.links, epoch=self.node.epoch)
             elif isinstance(effect, Again):
                 self.transaction.again = True
 

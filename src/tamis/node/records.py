@@ -12,7 +12,7 @@ here: its owner packs and unpacks it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ __all__ = [
     "Layout",
     "Progress",
     "Removed",
+    "Stored",
     "TokenFile",
     "find_kind",
 ]
@@ -115,6 +116,36 @@ class TokenFile(NamedTuple):
     tokens: bytes
 
 
+class Stored(dict[Key, bytes]):
+    """Records as a store returns them; the records of a kind are found without a look at the others.
+
+    >>> stored = Stored({("number", "east"): b"7", ("spoken", "east"): b"3"})
+    >>> stored.keys_of("number"), stored.keys_of("paused")
+    ([('number', 'east')], [])
+    """
+
+    def __init__(self, records: Mapping[Key, bytes]) -> None:
+        super().__init__(records)
+        self._groups: dict[str, list[Key]] | None = None
+
+    def keys_of(self, kind: str) -> list[Key]:
+        """Return the keys of a kind."""
+        if self._groups is None:
+            self._groups = {}
+            for key in self:
+                self._groups.setdefault(key[0], []).append(key)
+        return self._groups.get(kind, [])
+
+    def apply(self, changes: Iterable[Persist]) -> None:
+        """Take over changes that were committed."""
+        self._groups = None
+        for change in changes:
+            if change.value is None:
+                self.pop(change.key, None)
+            else:
+                self[change.key] = change.value
+
+
 @dataclass(frozen=True)
 class Kind(Generic[Value]):
     """One kind of record.
@@ -156,6 +187,8 @@ class Kind(Generic[Value]):
     def items(self, stored: Mapping[Key, bytes]) -> Iterator[tuple[Key, Value]]:
         """Yield the records of this kind: the parts of the key after the kind's name, and the value."""
         name, decode = self.name, self.layout.decode
+        if isinstance(stored, Stored):
+            return ((key[1:], decode(stored[key])) for key in stored.keys_of(name))
         return ((key[1:], decode(value)) for key, value in stored.items() if key[0] == name)
 
 
@@ -182,7 +215,8 @@ LINK = Kind(
     ("link",),
     _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
     "node/stream.py",
-    "the life of the other end, the number of the last message taken from it and of the last one given to it",
+    "the life of the other end, the number of the last message taken from it and of the last one given to it; a "
+    "subscription that is a client of its own has this from its first message on",
     stream_end=lambda cursor: cursor.sent,
 )
 OUT = Kind(

@@ -22,9 +22,10 @@ new wire begins with the first message that is not acknowledged. What may leave 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
+from typing import Any
 
 from tamis.errors import ModelError, RemoteProtocolError
 from tamis.node import records
@@ -33,7 +34,7 @@ from tamis.node.effects import Link, Persist
 from tamis.node.frames import Frame
 from tamis.node.outbox import Backlog, Outbox, ReadOutbox
 
-__all__ = ["CLIENT_EPOCH", "KEPT", "KEPT_BYTES", "Mark", "Quota", "StreamEnd", "Window", "Wire", "read_nothing"]
+__all__ = ["CLIENT_EPOCH", "KEPT", "KEPT_BYTES", "Ends", "Mark", "Quota", "StreamEnd", "Window", "Wire", "read_nothing"]
 
 #: The life that every client claims: a client goes on with the stream of its name, whatever it remembers.
 CLIENT_EPOCH = 1
@@ -202,6 +203,55 @@ class StreamEnd:
     def wait_restored(self, former: records.Former) -> None:
         """Speak in the name of a former life until the other end has spoken."""
         self.former, self.epoch = former, former.epoch
+
+
+class Ends(dict[Link, StreamEnd]):
+    """The streams of a node by link; a link that *rests* gets its stream when it is looked up.
+
+    A broker with a million subscriptions that were sent nothing yet has a million links. Each costs an entry here
+    instead of a stream, its queue and a record on disk. Iterating over items and values passes over them.
+
+    >>> ends = Ends()
+    >>> ends.rest(["s:default:7"], epoch=3)
+    >>> len(ends), "s:default:7" in ends, ends["s:default:7"].mark, len(ends)
+    (0, True, Mark(peer_epoch=1, received=0, sent=0, epoch=3), 1)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: ``{link: life of this node}`` of the links whose other ends speak through this process and were sent nothing.
+        self._resting: dict[Link, int] = {}
+
+    def rest(self, links: Iterable[Link], *, epoch: int) -> None:
+        """Have links whose other ends speak through this process, where there are none yet."""
+        resting = self._resting
+        for link in links:
+            if not dict.__contains__(self, link):
+                resting.setdefault(link, epoch)
+
+    def __missing__(self, link: Link) -> StreamEnd:
+        end = self[link] = StreamEnd(link, self._resting.pop(link))
+        end.peer_epoch = CLIENT_EPOCH
+        return end
+
+    def __contains__(self, link: object) -> bool:
+        return dict.__contains__(self, link) or link in self._resting
+
+    def get(self, link: Link, default: Any = None) -> Any:
+        """Return the stream of a link, or the default when there is no such link."""
+        try:
+            return self[link]
+        except KeyError:
+            return default
+
+    def pop(self, link: Link, default: Any = None) -> Any:
+        """Remove a link; returns its stream, or the default when it was resting or is not there."""
+        self._resting.pop(link, None)
+        return super().pop(link, default)
+
+    def links(self) -> Iterator[Link]:
+        """Yield all links, the resting ones included."""
+        return chain(self, self._resting)
 
 
 @dataclass

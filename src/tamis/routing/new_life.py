@@ -18,8 +18,9 @@ from collections.abc import Collection, Mapping
 
 from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
-from tamis.routing.edge.link_names import client_of
+from tamis.routing.edge.link_names import client_of, is_http_link
 
 __all__ = ["begin_new_life"]
 
@@ -47,7 +48,7 @@ def begin_new_life(
     lives = {link: one for (link,), one in records.LIFE.items(stored)}
     changes = [records.EPOCH.put(value=max(epoch, life + 1, *(one + 1 for one in lives.values())))]
     changes += [records.LIFE.drop(link) for link in lives]
-    for (link,), cursor in records.LINK.items(stored):
+    for link, cursor in _cursors(stored).items():
         is_new = records.FORMER.find(stored, link) is None  # restored once more: the other end knows the life before
         if is_new and (link in neighbours or client_of(link) is not None):
             changes.append(records.FORMER.put(link, value=records.Former(lives.get(link, life), cursor.sent)))
@@ -56,6 +57,13 @@ def begin_new_life(
     about_neighbours = {kind.name for kind in _OF_NEIGHBOURS}
     changes += [Persist(key, None) for key in stored if key[0] in about_neighbours and key[1] in neighbours]
     return changes
+
+
+def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.Cursor]:
+    """Return where each stream stands; that of a subscription that was sent nothing yet has no record."""
+    at_rest = records.Cursor(CLIENT_EPOCH, 0, 0)
+    cursors = {key[1]: at_rest for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
+    return cursors | {link: cursor for (link,), cursor in records.LINK.items(stored)}
 
 
 def _tell_of_gap(link: Link, cursor: records.Cursor, since: int) -> list[Persist]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
@@ -13,9 +15,11 @@ from tamis.engine import Engine
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
+from tamis.model.language.templates.texts import split_text
+from tamis.model.language.templates.wording import TextDocuments
 from tamis.node.content import Content
 from tamis.routing import messages as m
-from tamis.runtime.broker.snapshot_subscriptions import _subscriptions
+from tamis.runtime.broker.snapshot_subscriptions import _subscriptions, _Wanted
 
 SCHEMA = tamis.Schema(
     {"n": tamis.Number(0, 100), "s": tamis.String(), "at": tamis.Timestamp(), "where": tamis.Region()}
@@ -36,6 +40,11 @@ TEXTS = [
 ]
 
 
+def wanted_of(engine: Engine) -> Iterator[_Wanted]:
+    """Yield what a broker is to have of an engine."""
+    return (one for space in engine.namespaces() for batch in _subscriptions(engine, space) for one in batch)
+
+
 def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> None:
     engine, later = Engine(SCHEMA), round(time.time() * 1e6) + 10**12
     table = pa.table({"id": [f"id{i}" for i in range(len(TEXTS))], "filter": TEXTS})
@@ -43,7 +52,7 @@ def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> No
     engine.subscribe("n > 99", id=7, namespace="east", expires=later, metadata={"team": "a"})
     engine.save(tmp_path / "saved")
     loaded, content = Engine.load(tmp_path / "saved"), Content(SCHEMA)
-    found = {(one.message.namespace, one.message.id): one for one in _subscriptions(loaded)}
+    found = {(one.message.namespace, one.message.id): one for one in wanted_of(loaded)}
     assert found.keys() == {("default", f"id{i}") for i in range(len(TEXTS))} | {("east", 7)}
     by_shape = 0
     for i, text in enumerate(TEXTS):
@@ -69,4 +78,29 @@ def test_what_has_ended_is_left_out(tmp_path: Path) -> None:
     engine.save(tmp_path / "saved")
     loaded = Engine.load(tmp_path / "saved")
     time.sleep(0.5)
-    assert [one.message.id for one in _subscriptions(loaded)] == [0, 1, 2, 4]
+    assert [one.message.id for one in wanted_of(loaded)] == [0, 1, 2, 4]
+
+
+def test_many_texts_of_two_shapes_become_documents_together(tmp_path: Path) -> None:
+    """The literals of some are written as no JSON has them, and one text has the words of another shape in it."""
+    texts = [f"n > {i} AND n < {i + 2}.50" if i % 3 else f"n >= {i}e0" for i in range(90)]
+    texts[40:44] = ["n > .5 AND n < 7", "n > +4 AND n < 7", "n > 1 AND n < 2 AND n < 2.50", "n > 007 AND n < 8"]
+    engine = Engine(SCHEMA)
+    engine.subscribe_table(tamis.SubscriptionTable.from_arrow(pa.table({"id": range(len(texts)), "filter": texts})))
+    engine.save(tmp_path / "saved")
+    content, by_shape = Content(SCHEMA), 0
+    with patch("tamis.model.language.templates.wording.split_text", side_effect=split_text) as split:
+        found = list(wanted_of(Engine.load(tmp_path / "saved")))
+    for text, one in zip(texts, found, strict=True):
+        if one.compiled is None:
+            by_shape += 1
+            assert content.read_filter(one.message.filter) == compile_text(text, SCHEMA).filters
+    assert by_shape >= 80
+    assert split.call_count == len(texts)  # a first batch has no shapes yet
+    documents = TextDocuments()
+    usual = [text for text in texts if "AND" in text and text not in texts[40:44]]
+    expected = [msgspec.json.encode(to_json(parse(text))) for text in usual]
+    assert documents.find_many(usual)[2:] == expected[2:]
+    with patch("tamis.model.language.templates.wording.split_text", side_effect=split_text) as split:
+        assert documents.find_many(usual) == expected
+    assert split.call_count == 0

@@ -21,7 +21,7 @@ What a broker does with a message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -38,7 +38,7 @@ from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_routing import EventRouting, client_key
-from tamis.routing.core.expiry import Expiry
+from tamis.routing.core.expiry import Expiry, Place
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
@@ -48,7 +48,7 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
 
-__all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key"]
+__all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
 #: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
@@ -139,13 +139,18 @@ class BrokerCore:
 
     # Clients
 
-    def subscribe(self, asked: Iterable[tuple[Link, m.Subscribe]], now: float) -> list[Effect]:
-        """Take subscriptions of clients, and make known in one step what follows from all of them."""
+    def subscribe(
+        self, asked: Iterable[tuple[Link, m.Subscribe]], now: float, *, is_on_disk: bool = False
+    ) -> list[Effect]:
+        """Take subscriptions of clients, and make known in one step what follows from all of them.
+
+        ``is_on_disk``: they were persisted when they were accepted.
+        """
         arrivals = list(asked)
         interests = [_asked(client, message, self._content) for client, message in arrivals]
         read = ReadInterests([interest for _, _, interest in interests])
-        effects, is_new = list[Effect](), dict[tuple[Link, str], bool]()
-        formers: dict[tuple[Link, str], Interest] = {}
+        effects, is_new = list[Effect](), dict[Place, bool]()
+        formers: dict[Place, Interest] = {}
         for position, ((client, message), (_, key, interest)) in enumerate(zip(arrivals, interests, strict=True)):
             if message.namespace == ALL_NAMESPACES:
                 read.bad[position] = ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
@@ -162,13 +167,12 @@ class BrokerCore:
             if is_new[client, key] and self.events.changed is not None:
                 self.events.changed.add(key)
             self.expiry.put((client, key), message.expires)
-            effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
-            effects.append(Send(client, m.Status(message.id, message.namespace, m.State.ACCEPTED)))
+            if not is_on_disk:
+                effects.append(records.INTEREST.put(client, key, value=m.encode(message)))
+            effects += _status(self, client, message, m.State.ACCEPTED)
         self.table.put_many(interests, read)
         effects += self._announce()
-        owed = self._neighbours.keys() - self._has_table
-        for place, is_first in is_new.items():
-            self._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
+        _expect(self, is_new, formers, now)
         return effects + self._settle()
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -311,8 +315,7 @@ class BrokerCore:
             if isinstance(what, int):
                 confirmed[source] = what
             elif not self._confirmations.is_changing(source, what):
-                settled = self.table.interests(source)[str(what)]
-                effects.append(Send(source, m.Status(settled.id, settled.namespace, m.State.ACTIVE)))
+                effects += _status(self, source, self.table.interests(source)[str(what)], m.State.ACTIVE)
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
 
     # Life
@@ -346,9 +349,8 @@ class BrokerCore:
             spoken = records.SPOKEN.find(stored, link)
             if spoken is not None:
                 self._confirmations.expect(link, spoken, without, now=now)
-        for client in self.table.clients():
-            for place in self.table.interests(client):
-                self._confirmations.expect(client, place, without, now=now, is_new=False)
+        places = ((client, key) for client in self.table.clients() for key in self.table.interests(client))
+        _expect(self, dict.fromkeys(places, False), {}, now)
         return effects + self._settle()
 
     def _restored_interests(
@@ -372,6 +374,40 @@ class BrokerCore:
             self.flow.check_invariants()
         except InvariantError as error:
             raise InvariantError(f"broker {self.name}: {error.broken}", self.story.lines()) from None
+
+
+def tell_only(core: BrokerCore, connected: Container[Link]) -> None:
+    """Have only connected clients told how their subscriptions fare; others find out when they ask."""
+    core._confirmations.tell_only(connected)
+
+
+def is_active(core: BrokerCore, client: Link, key: str) -> bool:
+    """Whether a subscription is known wherever it must be."""
+    return key in core.table.interests(client) and not core._confirmations.is_waiting(client, key)
+
+
+def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
+    """Let subscriptions wait for confirmations; where none is awaited and no client is told, this is nothing.
+
+    ``is_new`` says of each whether it was never active before.
+    """
+    owed = core._neighbours.keys() - core._has_table
+    is_awaited = core._confirmations.is_awaited(owed)
+    for place, is_first in is_new.items():
+        if is_awaited or _is_told(core, place[0]):
+            core._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
+
+
+def _is_told(core: BrokerCore, client: Link) -> bool:
+    connected = core._confirmations.connected
+    return connected is None or client in connected
+
+
+def _status(core: BrokerCore, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
+    """Return the message that tells a client how far its subscription has come, if it is told."""
+    if not _is_told(core, client):
+        return []
+    return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
 
 
 def _restore_ranges(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable, Iterable, Set
+from collections.abc import Container, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tamis.node.effects import Link
@@ -64,6 +64,8 @@ class Confirmations:
         self._n_live = 0
         #: Links that nothing waits for.
         self._excused: set[Link] = set()
+        #: The clients that are told how their subscriptions fare; None: all.
+        self.connected: Container[Link] | None = None
 
     @property
     def has_waiting(self) -> bool:
@@ -105,7 +107,7 @@ class Confirmations:
         ``former`` is what it replaces, if it changes what was asked for before.
         """
         needed = {link: number + (link in owed) for link, number in self.sent.items() if link != source}
-        late = [link for link, number in needed.items() if self.confirmed[link] < number and link not in self._excused]
+        late = _late(self, needed)
         self._order += 1
         waiting = _Waiting(self._order, source, what, needed, now, is_new, len(late), former=former)
         if not late:
@@ -117,6 +119,14 @@ class Confirmations:
         for link in late:
             self._queues[link].append(waiting)
         self._compact()
+
+    def is_awaited(self, owed: Set[Link]) -> bool:
+        """Whether something of a client would wait for a link; ``owed`` are as in `expect`."""
+        return bool(_late(self, {link: number + (link in owed) for link, number in self.sent.items()}))
+
+    def tell_only(self, connected: Container[Link]) -> None:
+        """Have only connected clients told how their subscriptions fare; others find out when they ask."""
+        self.connected = connected
 
     def excuse(self, link: Link, is_excused: bool) -> None:
         """Let nothing wait for a link, or let what comes from now on wait for it again."""
@@ -136,6 +146,10 @@ class Confirmations:
         """
         waiting = self._waiting.get(source, {}).get(what, ())
         return [one.former for one in waiting if one.is_new and self.confirmed[link] < one.needed.get(link, 0)]
+
+    def is_waiting(self, source: Link, what: Hashable) -> bool:
+        """Whether something waits for confirmations."""
+        return what in self._waiting.get(source, ())
 
     def is_changing(self, source: Link, what: Hashable) -> bool:
         """Whether a filter that is new waits for confirmations."""
@@ -206,6 +220,12 @@ class Confirmations:
                 kept = [one for one in queue if _waits(one)]
                 queue.clear()
                 queue.extend(kept)
+
+
+def _late(confirmations: Confirmations, needed: Mapping[Link, int]) -> list[Link]:
+    """Return the links that have not confirmed their number."""
+    confirmed, excused = confirmations.confirmed, confirmations._excused
+    return [link for link, number in needed.items() if confirmed[link] < number and link not in excused]
 
 
 def _waits(waiting: _Waiting) -> bool:

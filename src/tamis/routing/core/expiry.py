@@ -6,7 +6,7 @@ import heapq
 
 from tamis.node.effects import Link
 
-__all__ = ["Expiry"]
+__all__ = ["Expiry", "Place"]
 
 #: A client, and the key of its subscription.
 Place = tuple[Link, str]

@@ -10,7 +10,7 @@ another thread (`checks_apart`), and the step that takes the subscriptions finds
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
-from tamis.node.content import Content, adopt, copy_apart, text_of
+from tamis.node.content import Content, adopt, copy_apart, text_of, written_forms
 from tamis.node.effects import Key, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.consumers.fields import check_fields
@@ -38,13 +38,26 @@ from tamis.routing.edge.admission import (
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
-__all__ = ["Checks", "Drafts", "adopt_from", "checks_apart", "holds", "prepare", "prepare_event"]
+__all__ = [
+    "Checks",
+    "Drafts",
+    "Meaning",
+    "adopt_from",
+    "checks_apart",
+    "draft_many",
+    "holds",
+    "prepare",
+    "prepare_event",
+]
 
 #: Namespaces for which the last principal that was let in is remembered; and policies that are kept compiled.
 MAX_GATES, MAX_COMPILED = 1_024, 1_024
 
 #: Drafts of one subscription each, or why it is refused, by what was sent and whose rights hold.
 Drafts = dict[tuple[m.Subscribe, Rights], Draft | Exception]
+
+#: What a subscription was compiled to.
+Meaning = tuple[Filter, ...]
 
 #: Says which full link an event would take, and why that refuses it; None: none.
 FindRefusal = Callable[[str, bytes], tuple[Link, str] | None]
@@ -155,9 +168,6 @@ class Checks:
         ``meaning`` is what its filter was compiled to under this schema already, if it was.
         """
         rights.demand("subscribe", check_namespace(message.namespace))
-        subscription_id(message.id)
-        if len(message.about) > MAX_ABOUT:
-            raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
         content, policies = self._space(message.namespace), self.policies_of(message.namespace, rights)
         if policies:
             parts = [*(to_json(parse(policy)) for policy in policies), msgspec.json.decode(message.filter)]
@@ -166,10 +176,7 @@ class Checks:
             written = content.written_form(message.filter)
         else:
             written = content.write_filter(meaning)
-        about = msgspec.structs.replace(m.about(message), owner=rights.principal)
-        if about.fields:
-            check_fields(about.fields, content.schema, learns=content.learns)
-        return msgspec.structs.replace(message, filter=written, about=msgspec.json.encode(about))
+        return _taken(message, written, rights, content)
 
     def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
         """Return what a WebSocket client asks for as the broker takes it, from its draft where there is one."""
@@ -270,6 +277,45 @@ class Checks:
                 self._gates.clear()
             known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
         return known[1]
+
+
+def draft_many(
+    checks: Checks,
+    draft: Draft,
+    namespace: str,
+    requests: Sequence[tuple[m.Subscribe, Meaning | None]],
+    rights: Rights,
+) -> None:
+    """Add subscriptions of a namespace to a draft, as `Checks.draft` does; those of usual shapes are checked together.
+
+    Each comes with its meaning, if it was compiled under this schema. If one raises, the draft has those before it.
+    """
+    rights.demand("subscribe", check_namespace(namespace))
+    content = checks._space(namespace)
+    schema, content.schema = content.schema, draft.learned
+    try:
+        is_plain = not checks.policies_of(namespace, rights)
+        forms = written_forms(content, [message.filter for message, _ in requests]) if is_plain else {}
+        for row, (message, meaning) in enumerate(requests):
+            written = forms.get(row)
+            if written is None:
+                draft.checked.append(checks.subscription(message, rights, meaning))
+            else:
+                draft.checked.append(_taken(message, written, rights, content))
+        draft.learned = content.schema
+    finally:
+        content.schema = schema
+
+
+def _taken(message: m.Subscribe, written: bytes, rights: Rights, content: Content) -> m.Subscribe:
+    """Return a subscription as the broker takes it, with its filter as that is written."""
+    subscription_id(message.id)
+    if len(message.about) > MAX_ABOUT:
+        raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
+    about = msgspec.structs.replace(m.about(message), owner=rights.principal)
+    if about.fields:
+        check_fields(about.fields, content.schema, learns=content.learns)
+    return m.Subscribe(message.id, written, message.namespace, message.expires, msgspec.json.encode(about))
 
 
 def checks_apart(checks: Checks, namespace: str) -> Checks:

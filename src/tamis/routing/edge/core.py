@@ -31,11 +31,11 @@ from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Again, Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Persist, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
-from tamis.routing.core.broker import BrokerCore, client_key
+from tamis.routing.core.broker import BrokerCore, client_key, tell_only
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
@@ -44,6 +44,7 @@ from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES, Backlogs
 from tamis.routing.edge.border import Borders
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.limits import MAX_EVENTS, MAX_SUBSCRIPTIONS_AT_ONCE
+from tamis.routing.edge.link_names import is_http_link
 from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Arrival, Registry
@@ -88,6 +89,7 @@ class EdgeCore:
         self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
         self.rights: dict[Link, Rights] = {}
+        tell_only(broker, self.rights)
         self.producers = Producers()
         self.refusals = Refusals()
         self.trail = Trail(audited)
@@ -133,16 +135,19 @@ class EdgeCore:
         for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs, self.registry.webhooks):
             part.restore(stored)
         read: dict[tuple[str, ...], m.Subscribe] = {}
+        queues: list[Link] = []
         for (link, key), value in records.INTEREST.items(stored):
             message = None if self.broker.is_neighbour(link) else m.decode(value, link)
             if isinstance(message, m.Subscribe):
                 self.registry.add(link, message)
                 read[link, key] = message
+                if is_http_link(link):
+                    queues.append(link)
         restored = self.broker.restore(stored, now=now, read=read)
         effects = self._outgoing(restored, now) + self.publications.restore(stored)
         if records.SCHEMA.key() in stored:
             effects += [records.SCHEMA.drop(), *self.checks.take_learned().values()]
-        return [effect for effect in effects if not isinstance(effect, Tell)]  # nothing is connected yet
+        return [Attach(queues), *(effect for effect in effects if not isinstance(effect, Tell))]  # nothing is connected
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every sentence about the state holds."""
@@ -195,7 +200,10 @@ class EdgeCore:
         is_turn_of_events = self.publications.has_waiting and not self.publications.had_turn
         entering = [] if is_turn_of_events else self.registry.next_slice()
         self.publications.had_turn = not entering
-        effects = self.broker.subscribe(entering, now) if entering else self.publications.advance(now)
+        if entering:
+            effects = self.broker.subscribe(entering, now, is_on_disk=True)
+        else:
+            effects = self.publications.advance(now)
         if self.registry.has_waiting or self.publications.has_waiting:
             effects.append(Again())
         return effects + self.backlogs.resume() + self.broker.handle(message, sender=sender, now=now)
@@ -263,16 +271,16 @@ class EdgeCore:
                 checked.extend(self._check_requests(message))
         except Exception as error:  # checking is about this one request, whatever is wrong with it
             return [Answer(r.Rejection(len(checked), error))]
-        pairs = [(link, request) for (link, _), request in zip(message.requests, checked, strict=True)]
-        return [*self._subscribe(pairs, message.by.principal, now), Answer(tuple(checked))]
+        links = [link for link, _ in message.requests]
+        effects = self._subscribe(zip(links, checked, strict=True), message.by.principal, now)
+        return [Attach(links), *effects, Answer(tuple(checked))]
 
     def _check_requests(self, message: r.SubscribeFor) -> Iterator[m.Subscribe]:
         """Yield the subscriptions of a request as the broker takes them, from drafts where those still hold."""
         drafts = {name: iter(draft.checked) for name, draft in message.drafts.items() if self.checks.takes(draft, name)}
-        meanings = message.meanings or (None,) * len(message.requests)
-        for (_, request), meaning in zip(message.requests, meanings, strict=True):
+        for _, request in message.requests:
             draft = drafts.get(request.namespace)
-            yield self.checks.subscription(request, message.by, meaning) if draft is None else next(draft)
+            yield self.checks.subscription(request, message.by) if draft is None else next(draft)
 
     # What neighbours and clients say
 
@@ -359,7 +367,7 @@ class EdgeCore:
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
         entering = self.registry.take_waiting(sender, message)
-        effects = self.broker.subscribe(entering, now) if entering else []
+        effects = self.broker.subscribe(entering, now, is_on_disk=True) if entering else []
         return effects + self.broker.handle(message, sender=sender, now=now)
 
     def _publish(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
@@ -377,7 +385,7 @@ class EdgeCore:
     def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         outgoing: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Persist | Answer | Tell | Again):
+            if isinstance(effect, Persist | Answer | Tell | Attach | Again):
                 outgoing.append(effect)
             elif self.broker.is_neighbour(effect.link):
                 crossing = self.borders.crossing(effect.link, effect.message)

@@ -7,7 +7,7 @@ import msgspec
 from tamis.model.subscription import SubscriptionId
 from tamis.node.effects import Link
 
-__all__ = ["client_link", "client_of", "dead_letters_link", "http_link", "queue_of"]
+__all__ = ["client_link", "client_of", "dead_letters_link", "http_link", "is_http_link", "queue_of"]
 
 
 def client_link(principal: str, client: str) -> Link:
@@ -37,6 +37,15 @@ def http_link(namespace: str, id: SubscriptionId) -> Link:
     's:default:"alice"'
     """
     return f"s:{namespace}:{msgspec.json.encode(id).decode()}"
+
+
+def is_http_link(link: Link) -> bool:
+    """Whether a link is that of a subscription that is a client of its own.
+
+    >>> is_http_link('s:default:"alice"'), is_http_link("c:alice:laptop")
+    (True, False)
+    """
+    return link.startswith("s:")
 
 
 def dead_letters_link(link: Link) -> Link:

@@ -20,6 +20,7 @@ from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
     MAX_SUBSCRIPTIONS_OF_NAMESPACE,
+    SHORT_FILTER,
     SLICE_BYTES,
     SLICE_SUBSCRIPTIONS,
 )
@@ -41,7 +42,6 @@ class Registry:
 
     def __init__(self) -> None:
         self.asked: dict[Place, m.Subscribe] = {}
-        self.states: dict[Place, m.State] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
         #: Which attributes the deliveries of a subscription carry.
@@ -49,7 +49,7 @@ class Registry:
         #: Where subscriptions are sent.
         self.webhooks = Webhooks(self.namespaces_of)
         self._room = _Room()
-        self._spaces: dict[Link, Counter[str]] = {}
+        self._spaces: dict[Link, dict[str, int]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.
         self._waiting: dict[str, dict[Place, Arrival]] = {}
 
@@ -63,7 +63,7 @@ class Registry:
 
     def namespaces_of(self, link: Link) -> KeysView[str]:
         """Return the namespaces in which a client has subscriptions."""
-        return self._spaces.get(link, Counter()).keys()
+        return self._spaces.get(link, {}).keys()
 
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
         """Raise `LimitError` when a subscription is one more than its principal or its namespace may have."""
@@ -107,18 +107,15 @@ class Registry:
         if before is not None:
             return False
         self._counts[about.owner] += 1
-        spaces = self._spaces.setdefault(link, Counter())
-        spaces[message.namespace] += 1
+        spaces = self._spaces.setdefault(link, {})
+        spaces[message.namespace] = spaces.get(message.namespace, 0) + 1
         return spaces[message.namespace] == 1
 
     def note(self, link: Link, status: m.Status) -> m.Subscribe | None:
-        """Note how far a subscription has come; return one that has ended by it."""
-        place = (link, client_key(link, status.namespace, status.id))
+        """Take note of the end of a subscription, and return it; other states are not kept here."""
         if status.state is not m.State.CANCELLED:
-            self.states[place] = status.state
             return None
-        self.states.pop(place, None)
-        ended = self.asked.pop(place, None)
+        ended = self.asked.pop((link, client_key(link, status.namespace, status.id)), None)
         if ended is not None:
             self.fields.forget(link, ended)
             self._counts[m.about(ended).owner] -= 1
@@ -138,6 +135,8 @@ class Registry:
 
     def admit(self, principal: str, arrivals: Sequence[Arrival]) -> tuple[Sequence[Arrival], Sequence[Arrival]]:
         """Return what may enter the routing table in this step, and what waits: all, behind what waits already."""
+        for arrival in arrivals if self._waiting.keys() - {principal} else ():  # the later one holds
+            self._stop_waiting(_place(*arrival), but=principal)
         n = 0 if principal in self._waiting else _slice_end(arrivals)
         if later := arrivals[n:]:
             self._waiting.setdefault(principal, {}).update((_place(*arrival), arrival) for arrival in later)
@@ -169,9 +168,12 @@ class Registry:
 
     def take_waiting(self, link: Link, message: m.Unsubscribe) -> list[Arrival]:
         """Return the subscription that is to end, if it waits; it waits no longer."""
-        place = (link, client_key(link, message.namespace, message.id))
+        return self._stop_waiting((link, client_key(link, message.namespace, message.id)))
+
+    def _stop_waiting(self, place: Place, but: str = "") -> list[Arrival]:
+        """Return what waits under a place, and let it wait no longer; what the principal ``but`` sent stays."""
         for principal, waiting in self._waiting.items():
-            if place in waiting:
+            if place in waiting and principal != but:
                 arrival = waiting.pop(place)
                 if not waiting:
                     del self._waiting[principal]
@@ -223,7 +225,7 @@ def _slice_end(arrivals: Sequence[Arrival]) -> int:
     """Return how many of some subscriptions enter in one step: at least one."""
     size = 0
     for n, (_, message) in enumerate(arrivals[:SLICE_SUBSCRIPTIONS]):
-        size += len(message.filter)
+        size += max(0, len(message.filter) - SHORT_FILTER)
         if n and size > SLICE_BYTES:
             return n
     return min(len(arrivals), SLICE_SUBSCRIPTIONS)

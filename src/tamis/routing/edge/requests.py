@@ -12,7 +12,6 @@ from typing import Any
 
 from tamis.errors import RefusedError
 from tamis.model.schema import Schema
-from tamis.model.subscription import Filter
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
@@ -190,15 +189,13 @@ class Draft:
 class SubscribeFor:
     """Subscriptions of clients that speak through this process: all of them are accepted, or none.
 
-    ``meanings`` are what filters were compiled to under the same types, where they were. ``drafts`` by namespace save
-    checking them again. With ``must_be_new`` an id that is there already is rejected, with ``must_exist`` one that is
-    not.
+    ``drafts`` by namespace save checking them again. With ``must_be_new`` an id that is there already is rejected, with
+    ``must_exist`` one that is not.
     """
 
     requests: tuple[tuple[Link, m.Subscribe], ...]
     by: Rights
     must_be_new: bool = False
-    meanings: tuple[tuple[Filter, ...] | None, ...] = ()
     drafts: Mapping[str, Draft] = field(default_factory=dict)
     must_exist: bool = False
 

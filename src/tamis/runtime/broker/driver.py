@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from tamis.errors import DiskFullError, RefusedError, StoreError
-from tamis.model.subscription import Filter
 from tamis.node.effects import Link, Persist
 from tamis.node.frames import decode_frame
 from tamis.node.node import Node, Transaction
@@ -249,7 +248,6 @@ class Driver:
         requests: Sequence[tuple[Link, m.Subscribe]],
         by: Rights,
         *,
-        meanings: Sequence[tuple[Filter, ...] | None] = (),
         drafts: Mapping[str, Draft] | None = None,
         must_be_new: bool = False,
         must_exist: bool = False,
@@ -259,11 +257,12 @@ class Driver:
         They are on disk and in the routing table when this returns.
         """
         self.demand_room()
-        message = SubscribeFor(tuple(requests), by, must_be_new, tuple(meanings), drafts or {}, must_exist)
+        message = SubscribeFor(tuple(requests), by, must_be_new, drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
-        self.machine.subscribe(message, partial(_resolve, done))
+        self.machine.submit(message, done=partial(_resolve, done))
         places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
-        has_steps_left = self.machine.node.core.registry.is_waiting(places)
+        registry = self.machine.node.core.registry
+        has_steps_left = registry.has_waiting and registry.is_waiting(places)
         answer: tuple[m.Subscribe, ...] | Rejection = await done
         if has_steps_left:
             await self.wait_while(lambda edge: edge.registry.is_waiting(places), until_on_disk=True)

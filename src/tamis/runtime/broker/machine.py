@@ -25,7 +25,7 @@ from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Request, Shared
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
-from tamis.routing.edge.requests import Connect, Disconnect, Rejection, SubscribeFor
+from tamis.routing.edge.requests import Connect, Disconnect
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.packets import join_frames, split_frames
 
@@ -190,18 +190,6 @@ class BrokerMachine:
         new = [link for link in dict.fromkeys(links) if link not in self.node.ends]
         if new:
             self.step(lambda node, now: node.attach(new, now, epoch=epoch))
-
-    def subscribe(self, request: SubscribeFor, done: Callable[[Any], None] = lambda answer: None) -> None:
-        """Take subscriptions of clients that speak through this process, and have links for those that are accepted."""
-
-        def call(node: Node[EdgeCore], now: float) -> Transaction:
-            whole = node.submit(request, sender="", now=now)
-            if not isinstance(whole.answer, Rejection):
-                links = node.attach((link for link, _ in request.requests), now, epoch=CLIENT_EPOCH)
-                whole.join(links)
-            return whole
-
-        self.step(call, done)
 
     def consume(self, request: Request, done: Callable[[Any], None] = lambda answer: None) -> None:
         """Take a request about a shared queue, and acknowledge its stream as far as everything is settled."""

@@ -11,9 +11,8 @@ import msgspec
 from tamis.engine.merging import BackgroundMerge
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.effects import Key, Link
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, StreamEnd
+from tamis.node.stream import Ends, Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.edge.core import EdgeCore
@@ -30,10 +29,10 @@ __all__ = ["open_broker"]
 _log = logging.getLogger("tamis")
 
 
-def _load(store: Store) -> tuple[Store, dict[Key, bytes]]:
+def _load(store: Store) -> tuple[Store, records.Stored]:
     """Return a store and what it holds; one that cannot be read is closed again."""
     try:
-        return store, store.load()
+        return store, records.Stored(store.load())
     except BaseException:
         store.close()
         raise
@@ -46,7 +45,7 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     links = _settle_links(config, store, stored)
     content = Content(config.read_schema())
     neighbours = {name: link.read_policy() for name, link in links.items()}
-    ends: dict[Link, StreamEnd] = {}
+    ends = Ends()
     edge = EdgeCore(
         BrokerCore(
             config.name,
@@ -74,7 +73,7 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     return Driver(node, store, LinkSet(config, links), min_free=config.min_free)
 
 
-def _settle_links(config: BrokerConfig, store: Store, stored: dict[Key, bytes]) -> dict[str, LinkConfig]:
+def _settle_links(config: BrokerConfig, store: Store, stored: records.Stored) -> dict[str, LinkConfig]:
     """Return the links of a broker that starts; what the store has of former neighbours goes."""
     settled = settle_links(config.links, stored, config.data)
     for note in settled.notes:
@@ -83,9 +82,5 @@ def _settle_links(config: BrokerConfig, store: Store, stored: dict[Key, bytes]) 
     changes = [*settled.changes, *forget_neighbours(stored, settled.links, records.EPOCH.find(stored) or 0)]
     if changes:
         store.commit(changes, now=time.time())
-        for change in changes:
-            if change.value is None:
-                stored.pop(change.key, None)
-            else:
-                stored[change.key] = change.value
+        stored.apply(changes)
     return settled.links

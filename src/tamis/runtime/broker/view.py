@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tamis.model.schema import Event, Schema
@@ -10,7 +10,7 @@ from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.broker import BrokerCore, is_active
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.routing_table import Readers, n_entries
@@ -134,8 +134,11 @@ class BrokerView:
 
     def state_of(self, place: Place) -> m.State:
         """Return how far a subscription has come."""
-        unheard = m.State.PENDING if place in self.asked else m.State.CANCELLED
-        return self._edge.registry.states.get(place, unheard)
+        if place not in self.asked:
+            return m.State.CANCELLED
+        if self._edge.registry.is_waiting([place]):
+            return m.State.PENDING
+        return m.State.ACTIVE if is_active(self._edge.broker, *place) else m.State.ACCEPTED
 
     def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
         """Return what a subscription means; it may be gone meanwhile."""
@@ -186,9 +189,9 @@ class BrokerView:
         return StreamView(self._machine, self._store, link)
 
     @property
-    def links(self) -> KeysView[Link]:
+    def links(self) -> Iterator[Link]:
         """All links, connected or not."""
-        return self._machine.node.ends.keys()
+        return self._machine.node.ends.links()
 
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for one that is not there."""

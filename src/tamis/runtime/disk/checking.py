@@ -20,6 +20,7 @@ from tamis.model.schema import Schema
 from tamis.node import records
 from tamis.node.effects import Key
 from tamis.routing import messages as m
+from tamis.routing.edge.link_names import is_http_link
 from tamis.routing.webhooks.registration import Webhook
 from tamis.runtime.disk.head import HEAD, read_head
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
@@ -129,6 +130,8 @@ class _Check:
         for key, value in stored.items():
             self._reading(lambda key=key, value=value: _read_record(key, value))  # type: ignore[misc]
         links = {link for (link,), _ in records.LINK.items(stored)}
+        # A subscription has a cursor from the first message on.
+        links |= {key[1] for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
         self._check_links(stored, links)
         self._check_messages(stored, links)
         audit = AuditLog(self._path)

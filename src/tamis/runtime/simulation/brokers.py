@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from tamis.errors import LocalProtocolError, RemoteProtocolError
 from tamis.node.effects import Link, Persist
 from tamis.node.node import Codec, Node
-from tamis.node.stream import Quota, StreamEnd, Window
+from tamis.node.stream import Ends, Quota, Window
 from tamis.routing import messages as m
 from tamis.routing.core.ahead import Job
 from tamis.routing.edge.link_names import client_link
@@ -159,7 +159,7 @@ class BrokerSimulator(Simulator):
         if host.machine is not None:
             return
         stored = host.settle()
-        ends: dict[Link, StreamEnd] = {}
+        ends = Ends()
         edge = host.make_edge(ends, len(host.disk.audit))
         node = Node(
             edge,

@@ -9,7 +9,7 @@ from tamis.errors import LocalProtocolError
 from tamis.node import records
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Key, Link, Persist
-from tamis.node.stream import Quota, StreamEnd, Window
+from tamis.node.stream import Ends, Quota, Window
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.rights import Rights
 from tamis.routing.former_neighbours import forget_neighbours
@@ -26,7 +26,7 @@ __all__ = ["BrokerHost", "ClientHost", "MakeEdge", "WireLimits"]
 LIVES = 1_000
 
 #: Makes the core of a broker that starts, from the streams of its links and the number of its last audit record.
-MakeEdge = Callable[[dict[Link, StreamEnd], int], EdgeCore]
+MakeEdge = Callable[[Ends, int], EdgeCore]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class BrokerHost:
         return self.machine.node.core
 
     @property
-    def ends(self) -> dict[Link, StreamEnd]:
+    def ends(self) -> Ends:
         """The streams of all links."""
         if self.machine is None:
             raise LocalProtocolError(f"{self.name!r} is down; restart it first")

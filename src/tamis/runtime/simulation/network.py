@@ -14,8 +14,7 @@ from tamis.errors import ModelError, UnknownSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.content import Content
-from tamis.node.effects import Link
-from tamis.node.stream import Quota, StreamEnd
+from tamis.node.stream import Ends, Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.counters import Counters
@@ -269,7 +268,7 @@ class Network:
         policies = {other: self._policies[broker, other] for other in around}
         counters = self._counters[broker] = {other: Counters() for other in around}
 
-        def make_edge(ends: dict[Link, StreamEnd], audited: int) -> EdgeCore:
+        def make_edge(ends: Ends, audited: int) -> EdgeCore:
             core = BrokerCore(broker, policies, self._content, counters, self._cells)
             return EdgeCore(core, self._content, ends, audited=audited)
 

@@ -8,13 +8,15 @@ in any other form a document has no template, or one of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import lt
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tamis.model.language import limits, literals
 from tamis.model.language.nodes import Instant, Literal, Node
+from tamis.model.language.templates.alike import filled, numbers_between, with_words
 from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of_values
 from tamis.model.language.templates.texts import Template, checked_template, literals_of
 from tamis.model.language.templates.wording import filled_words, words_between
@@ -37,6 +39,14 @@ _REMEMBERED = 4_096
 #: Documents of a shape that are worth columns.
 _COLUMN = 16
 
+#: Shapes that are tried on many documents before those are split one by one.
+_USUAL = 8
+
+#: The number that marks the place of the first literal.
+_FIRST_MARK = 1 << 50
+
+_NUMBERS = frozenset[type]({int, float})
+
 _Shape = tuple[bytes, ...]
 
 
@@ -51,13 +61,21 @@ class _Known(NamedTuple):
     """The template of a shape, whether its documents may be canonical, and the types of its literals.
 
     ``types`` is None if the documents cannot be columns. ``words`` stand between the literals in the text of a
-    document, None if that is to be written again.
+    document, None if that is to be written again. ``form`` is how its filters are written, None if that varies.
     """
 
     template: Template
     is_canonical: bool
     types: tuple[frozenset[type], ...] | None
     words: tuple[str, ...] | None
+    form: _Form | None
+
+
+class _Form(NamedTuple):
+    """How filters are written: what stands between the numbers, and which literal of a document each of them is."""
+
+    words: tuple[bytes, ...]
+    order: tuple[int, ...]
 
 
 class _Seen(NamedTuple):
@@ -105,6 +123,8 @@ class JsonTemplates:
         self._shapes: dict[_Shape, _Known | None] = {}
         #: Shapes that were seen once.
         self._seen: set[_Shape] = set()
+        #: Shapes of documents with numbers alone that came lately, the last one first.
+        self._usual: list[_Shape] = []
         #: The document that was looked at last, for it is asked about several times.
         self._last: tuple[bytes, _Seen | None] = b"", None
 
@@ -113,6 +133,7 @@ class JsonTemplates:
         if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
             self._seen.clear()
+            self._usual.clear()
             self._last = b"", None
             self._schema = schema
         seen = self._look_at(data)
@@ -135,34 +156,84 @@ class JsonTemplates:
         """Return the documents in some rows as columns, and the rows that cannot be, ascending."""
         if schema is not self._schema:
             return [], list(rows)
-        others: list[int] = []
+        columns, others, rest = self._columns_of_usual(documents, list(rows))
         shapes: dict[_Shape, tuple[list[int], list[bytes]]] = {}
-        for row in rows:
+        for row in rest:
             shape, written = _split(documents[row])
             of_shape = shapes.get(shape)
             if of_shape is None:
                 of_shape = shapes[shape] = ([], [])
             of_shape[0].append(row)
             of_shape[1].extend(written)
-        columns: list[TextColumns] = []
         for shape, (mine, literals_written) in shapes.items():
             found = _columns_of(self._shapes.get(shape), mine, literals_written)
             if found is None:
                 others += mine
             else:
+                self._note_usual(shape)
                 columns.append(found[0])
                 others += [mine[position] for position in found[1]]
         return columns, sorted(others)
 
-    def is_written(self, data: bytes, schema: Schema) -> bool:
-        """Whether a document is known to mean filters, and to be the form in which they are written.
+    def _columns_of_usual(
+        self, documents: Sequence[bytes], rows: list[int]
+    ) -> tuple[list[TextColumns], list[int], list[int]]:
+        """Return the documents of usual shapes as columns, the rows among them that cannot be, and all other rows."""
+        columns: list[TextColumns] = []
+        unusual: list[int] = []
+        for known, mine, numbers in self._numbers_of_usual(documents, rows):
+            if known.types is not None:
+                part, left_out = columns_of_values(known.template, mine, numbers)
+                columns.append(part)
+                unusual += [mine[position] for position in left_out]
+                taken = set(mine)
+                rows = [row for row in rows if row not in taken]
+        return columns, unusual, rows
 
-        It says so of ranges of numbers only, which need no filter to be made.
+    def _numbers_of_usual(
+        self, documents: Sequence[bytes], rows: list[int]
+    ) -> Iterator[tuple[_Known, list[int], list[list[Any]]]]:
+        """Yield each usual shape with its rows, and their literals by place."""
+        for shape in list(self._usual):
+            known = self._shapes.get(shape)
+            if known is None or len(rows) < _COLUMN:
+                continue
+            words = _words_of(shape)
+            mine, others = with_words(words, documents, rows)
+            numbers = numbers_between(words, [documents[row] for row in mine]) if len(mine) >= _COLUMN else None
+            if numbers is not None:
+                rows = others
+                yield known, mine, numbers
+
+    def _note_usual(self, shape: _Shape) -> None:
+        """Have documents of a shape tried first, if all of their literals are numbers."""
+        known = self._shapes[shape]
+        is_new = shape not in self._usual
+        if is_new and known is not None and known.types and all(kinds == _NUMBERS for kinds in known.types):
+            self._usual.insert(0, shape)
+            del self._usual[_USUAL:]
+
+    def written(self, data: bytes, schema: Schema) -> bytes | None:
+        """Return a document in the form in which its filters are written; None when it needs the ordinary road.
+
+        It knows ranges of numbers only, which need no filter to be made.
         """
         seen = self._look_at(data) if schema is self._schema else None
-        if seen is None or not seen.known.is_canonical:
-            return False
-        return _are_ranges(seen.known.template, seen.values) and _are_canonical(seen)
+        if seen is None or seen.known.form is None or not _are_ranges(seen.known.template, seen.values):
+            return None
+        if seen.known.is_canonical and _are_canonical(seen):
+            return data
+        return filled(seen.known.form.words, [[seen.values[place]] for place in seen.known.form.order])[0]
+
+    def written_many(self, documents: Sequence[bytes], schema: Schema) -> dict[int, bytes]:
+        """Return `written` of the documents that have a usual shape, by row; others need the ordinary road."""
+        forms: dict[int, bytes] = {}
+        rows = list(range(len(documents))) if schema is self._schema else []
+        for known, mine, numbers in self._numbers_of_usual(documents, rows):
+            if known.form is not None and _are_all_ranges(known.template, numbers):
+                written = filled(known.form.words, [numbers[place] for place in known.form.order])
+                forms.update(zip(mine, written, strict=True))
+        return forms
 
     def is_repeated(self, data: bytes, schema: Schema) -> bool:
         """Note the shape of a document that has no template; whether it was seen before, so that one will pay."""
@@ -177,10 +248,10 @@ class JsonTemplates:
         self._seen.add(shape)
         return is_known
 
-    def add(self, data: bytes, node: Node, *, open: bool, write: Callable[[], bytes]) -> None:
+    def add(self, data: bytes, node: Node, *, open: bool, write: Callable[[tuple[Filter, ...]], bytes]) -> None:
         """Keep the template of a document, if there is one; it was compiled under the schema last asked with.
 
-        ``write`` gives the form in which its filters are written.
+        ``write`` gives the form in which filters are written.
         """
         shape, written = _split(data)
         schema = Schema() if self._schema is None else self._schema
@@ -188,9 +259,14 @@ class JsonTemplates:
         known = None
         if template is not None:
             types = tuple(map(_types_like, literals_of(node))) if can_be_columns(template) else None
-            known = _Known(template, _is_plain(template) and write() == data, types, words_between(node))
+            values = template.read(written)
+            filters = None if values is None else template.filters(values)
+            is_canonical = _is_plain(template) and filters is not None and write(filters) == data
+            known = _Known(template, is_canonical, types, words_between(node), _form_of(template, len(written), write))
         self._shapes[shape] = known
         self._last = b"", None
+        if known is not None:
+            self._note_usual(shape)
 
     def _look_at(self, data: bytes) -> _Seen | None:
         """Return a document of a known shape; None if it has none, or another kind of literal."""
@@ -209,9 +285,33 @@ def _split(data: bytes) -> tuple[_Shape, list[bytes]]:
     return (*pieces[::3], *pieces[1::3]), pieces[2::3]
 
 
+def _words_of(shape: _Shape) -> list[bytes]:
+    """Return what stands between the literals of documents of a shape."""
+    n = len(shape) // 2
+    return [*map(bytes.__add__, shape[:n], shape[n + 1 :]), shape[n]]
+
+
+def _form_of(template: Template, n: int, write: Callable[[tuple[Filter, ...]], bytes]) -> _Form | None:
+    """Return how the filters of documents with ``n`` numbers are written; None if they are not ranges of numbers."""
+    marks = [_FIRST_MARK + place for place in range(n)]
+    if not template.ranges or not _are_ranges(template, marks):
+        return None
+    filters = template.filters(marks)
+    shape, written = (None, []) if filters is None else _split(write(filters))
+    if shape is None or sorted(written) != [b"%d" % mark for mark in marks]:
+        return None
+    return _Form(tuple(_words_of(shape)), tuple(int(mark) - _FIRST_MARK for mark in written))
+
+
+def _are_all_ranges(template: Template, numbers: Sequence[Sequence[Any]]) -> bool:
+    """Whether `_are_ranges` holds of the literals of every document; `_form_of` has asked what is true of all."""
+    pairs = [conditions for _, conditions in (template.ranges or {}).values() if len(conditions) > 1]
+    return all(all(map(lt, numbers[lower.literal], numbers[upper.literal])) for lower, upper in pairs)
+
+
 def _types_like(sample: Literal | None) -> frozenset[type]:
     """Return the types that JSON has for the literals that stand where ``sample`` stood."""
-    return frozenset({int, float}) if isinstance(sample, int | float) else frozenset({str})
+    return _NUMBERS if isinstance(sample, int | float) else frozenset({str})
 
 
 def _columns_of(

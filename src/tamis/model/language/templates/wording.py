@@ -10,6 +10,7 @@ from tamis.model.language.arithmetic.writing import literal_text
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import Instant, Literal, Node
+from tamis.model.language.templates.alike import filled, numbers_between, with_words
 from tamis.model.language.templates.texts import Template, literals_of, make_template, split_text, with_values
 from tamis.model.schema import Schema
 
@@ -17,6 +18,9 @@ __all__ = ["TextDocuments", "filled_words", "words_between"]
 
 #: Shapes of texts that are remembered before all are forgotten.
 _REMEMBERED = 4_096
+
+#: Shapes that are tried on many texts before those are split one by one, and texts that are not worth it.
+_USUAL, _FEW = 8, 16
 
 #: The integer that marks the place of the first number, and the character around the mark of a string.
 _FIRST_NUMBER, _PRIVATE = 1 << 62, "\ue000"
@@ -66,6 +70,8 @@ class TextDocuments:
         #: None for a shape that was seen once, or that has no words.
         self._shapes: dict[tuple[str, ...], tuple[Template, tuple[bytes, ...]] | None] = {}
         self._seen: set[tuple[str, ...]] = set()
+        #: Shapes of texts with numbers alone, the last one first.
+        self._usual: list[tuple[str, ...]] = []
 
     def find(self, text: str) -> bytes | None:
         """Return the document of a text; None when it is to be parsed."""
@@ -84,15 +90,39 @@ class TextDocuments:
         pieces[::2], pieces[1::2] = known[1], map(msgspec.json.encode, values)
         return b"".join(pieces)
 
+    def find_many(self, texts: Sequence[str]) -> list[bytes | None]:
+        """Return `find` of each text; those of shapes that came lately are written together."""
+        documents: list[bytes | None] = [None] * len(texts)
+        rows = list(range(len(texts)))
+        for shape in list(self._usual):
+            known = self._shapes.get(shape)
+            mine, others = with_words(shape, texts, rows)
+            chosen = [texts[row] for row in mine]
+            numbers = numbers_between(shape, chosen) if known is not None and len(mine) >= _FEW else None
+            if known is not None and numbers is not None:
+                for row, document in zip(mine, filled(known[1], numbers), strict=True):
+                    documents[row] = document
+                rows = others
+        for row in rows:
+            documents[row] = self.find(texts[row])
+        return documents
+
     def _note(self, text: str, shape: tuple[str, ...], written: list[str]) -> None:
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
             self._shapes.clear()
+            self._usual.clear()
         if shape in self._seen:
             template = make_template(text, (shape, written), Schema())
             words = None if template is None else _json_words(template.node)
             self._shapes[shape] = None if template is None or words is None else (template, words)
+            if template is not None and words is not None and all(map(_is_number, literals_of(template.node))):
+                self._usual = [shape, *self._usual[: _USUAL - 1]]
         self._seen.add(shape)
+
+
+def _is_number(value: Literal | None) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool | Instant)
 
 
 def _json_words(node: Node) -> tuple[bytes, ...] | None:
