@@ -143,6 +143,12 @@ class Ids:
             ids.sort(key=id_order)
         return ids
 
+    def sorted_of_few(self, rows: list[int]) -> list[SubscriptionId]:
+        """Return the ids of rows, which come in any order, in the order of ids."""
+        if len(self._blocks) == 1 and isinstance(block := self._blocks[0], range):
+            return [block[row] for row in sorted(rows)]
+        return self.sorted_of(np.array(sorted(rows), np.int32))
+
     def live_rows(self) -> Iterator[int]:
         """Yield the rows of the living ids, ascending."""
         ranged = (row for _, first, n in self._ranges for row in range(first, first + n) if row not in self._removed)

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from tamis.index.linear_scan import LinearMatcher
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.language.templates.columns import TextColumns
-from tamis.model.schema import Event
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 if TYPE_CHECKING:
     from tamis.index.packed.axes import AxesState
     from tamis.index.packed.core import BoxMerge, PackedCore
+    from tamis.index.packed.direct import DirectReader
 
 __all__ = ["FEW", "PackedMatcher"]
 
@@ -89,6 +90,10 @@ class PackedMatcher:
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
         return (self._few if self._core is None else self._core).match(event)
+
+    def direct(self, schema: Schema) -> DirectReader | None:
+        """Return the short road for single events of a schema; None: there is none now."""
+        return None if self._core is None else self._core.direct(schema)
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""

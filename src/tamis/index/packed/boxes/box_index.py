@@ -14,7 +14,7 @@ Answers are exact on float64 closed boxes: every code that ties is settled on th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -112,6 +112,21 @@ class BoxIndex:
         self._parts.recent.note(low)
         reader = self._readers.take(n_axes)
         rows = reader.match_one(snapshot, low, high)
+        self._readers.give(reader)
+        return rows
+
+    def match_values(self, values: Sequence[float], snapshot: Snapshot) -> list[int]:
+        """Return the rows whose box meets one event, as many numbers as the snapshot has axes; order is free.
+
+        The short road for single events: a third of :meth:`match_point`.
+        """
+        self._parts.recent.note(values)
+        if snapshot.bitmaps.size:
+            point = np.array(values)
+            rows: list[int] = self.match_point(point, point, snapshot).tolist()
+            return rows
+        reader = self._readers.take(len(values))
+        rows = reader.match_values(snapshot, values).tolist()
         self._readers.give(reader)
         return rows
 
