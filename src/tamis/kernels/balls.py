@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.kernels.bisection import bisect_left
 from tamis.kernels.boxes.fit import fit_block
 from tamis.kernels.boxes.quantise import code_values
-from tamis.kernels.bisection import bisect_left
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.directory import BLOCKS, HEIGHT, LEVELS, N_COLUMNS, QUANTISER
 from tamis.kernels.emit import float64_at, int64_at, lowest_bit, uint8_at
