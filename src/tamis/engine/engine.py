@@ -17,7 +17,7 @@ from tamis.algebra.compiling import compile_source
 from tamis.algebra.compiling_texts import TextTemplates, compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
-from tamis.engine.ids import Ids
+from tamis.engine.ids import Ids, sorted_ids
 from tamis.engine.matches import Matches
 from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
@@ -178,10 +178,10 @@ class Engine:
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
         space = self._living(namespace)
-        direct = None if space.roles.direct is None else space.roles.direct.direct(self._schema)
+        direct = None if space.roles.direct is None else space.roles.direct.direct.find(self._schema)
         rows = None if direct is None else direct.match(event)
         if rows is not None:
-            return space.ids.sorted_of_few(rows)
+            return sorted_ids(space.ids, rows)
         canonical = self._canonical(event)
         return space.ids.sorted_of(space.matcher.match(canonical))
 
@@ -200,10 +200,10 @@ class Engine:
         """
         if type(event) is bytes and len(event) <= MAX_EVENT:
             space = self._living(namespace)
-            direct = None if space.roles.direct is None else space.roles.direct.direct(self._schema)
+            direct = None if space.roles.direct is None else space.roles.direct.direct.find(self._schema)
             rows = None if direct is None else direct.match_json(event)
             if rows is not None:
-                return space.ids.sorted_of_few(rows)
+                return sorted_ids(space.ids, rows)
         return self.match(read_event(event), namespace=namespace)
 
     def match_table(

@@ -32,6 +32,7 @@ __all__ = [
     "ColumnMatcher",
     "CoveringIndex",
     "Direct",
+    "DirectFinder",
     "DirectMatcher",
     "Filtered",
     "Guarantee",
@@ -148,12 +149,20 @@ class Direct(Protocol):
         """Return the rows that match a JSON object."""
 
 
+class DirectFinder(Protocol):
+    """Finds short roads."""
+
+    def find(self, schema: Schema) -> Direct | None:
+        """Return the short road for events of a schema; None: there is none now."""
+
+
 @runtime_checkable
 class DirectMatcher(Matcher, Protocol):
     """A matcher that has a short road for some schemas and subscriptions."""
 
-    def direct(self, schema: Schema) -> Direct | None:
-        """Return the short road for events of a schema; None: there is none now."""
+    @property
+    def direct(self) -> DirectFinder:
+        """What finds it."""
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -177,8 +178,7 @@ class Bench:
             raise InvariantError(f"two threads answer otherwise than one on {self.work.name}, n = {len(self.work)}")
         del answers
         alone, both = (
-            best_of(lambda threads=threads: ours.engine.match_table(large, threads=threads), self.effort)
-            for threads in _THREADS
+            best_of(partial(ours.engine.match_table, large, threads=threads), self.effort) for threads in _THREADS
         )
         yield replace(self._row(ours.name, "match 2 threads", large.num_rows / both), ratio=alone / both)
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis import Engine, Number, Schema, String, TamisError
+from tamis.index.direct import DirectReader
 from tamis.index.packed.core import PackedCore
-from tamis.index.packed.direct import DirectReader
 
 SCHEMA = Schema({"price": Number(), "symbol": String(), "volume": Number(), "note": String()})
 FILTERS = (
@@ -43,7 +43,7 @@ def core_of(engine: Engine) -> PackedCore:
 
 
 def road_of(engine: Engine) -> DirectReader | None:
-    return core_of(engine).direct(engine.schema)
+    return core_of(engine).roads.find(engine.schema)
 
 
 PACKED, LINEAR = engine_of(), engine_of("linear")

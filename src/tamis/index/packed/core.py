@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.direct import DirectRoads
 from tamis.index.packed.axes import AxesState
 from tamis.index.packed.boxes.box_index import BoxIndex, MergePlan
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.regions import RegionTests
-from tamis.index.packed.direct import DirectReader, find_direct
 from tamis.index.packed.saving import open_store, save_store
 from tamis.index.packed.search import PackedSearch
 from tamis.index.packed.store import PackedStore
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.language.templates.columns import TextColumns
-from tamis.model.schema import Event, Schema
+from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
@@ -58,8 +58,7 @@ class PackedCore:
     def __init__(self, lookup: Lookup, store: PackedStore | None = None) -> None:
         self._store = PackedStore(Deciders(lookup)) if store is None else store
         self._search = PackedSearch(self._store, lookup)
-        #: The short road that was found last, and for what: a schema and a number of axes.
-        self._direct: tuple[Schema | None, int, DirectReader | None] = (None, 0, None)
+        self.roads = DirectRoads(self._store)
 
     @classmethod
     def from_arrays(
@@ -123,17 +122,6 @@ class PackedCore:
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
         return self._search.match(event)
-
-    def direct(self, schema: Schema) -> DirectReader | None:
-        """Return the short road for single events of a schema; None: there is none now."""
-        if not self._store.is_plain:
-            return None
-        known, n_axes, reader = self._direct
-        if known is not schema or n_axes != len(self._store.axes):
-            n_axes = len(self._store.axes)
-            reader = find_direct(self._store, schema)
-            self._direct = schema, n_axes, reader
-        return reader
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""

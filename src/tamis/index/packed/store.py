@@ -110,8 +110,7 @@ class PackedStore:
             special += [rowed for columns in circles for rowed in circle_boxes(columns, self.axes)]
             special.sort(key=lambda rowed: rowed[0])
         self._grow()
-        if balls or trees or special:
-            self.is_plain = False
+        self.is_plain &= not (balls or trees or special)
         for row, ball in balls:
             self.balls.add(row, ball)
         self.never.update(never)

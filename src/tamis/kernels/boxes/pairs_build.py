@@ -111,7 +111,8 @@ def find_bad_group(groups: npt.NDArray[np.int64], n_axes: int, n_cells: int, n_s
 @inline_kernel
 def _bucket(code: Int) -> Int:
     """Return the bucket of a code; an open end is in the first or the last one."""
-    return max(np.int64(code), 0) >> _BUCKET_SHIFT
+    floor: Int = max(np.int64(code), 0)
+    return floor >> _BUCKET_SHIFT
 
 
 @hot_kernel
@@ -130,7 +131,7 @@ def count_bounds(axis: npt.NDArray[np.int16], codes: npt.NDArray[np.int16], belo
 def _share(below: npt.NDArray[np.int32], low: Int, high: Int) -> float:
     """Return the share of an axis's bounds that lie between two codes; of two equal shares the narrower is less."""
     inside = below[_bucket(high) + 1] - below[_bucket(low)]
-    return inside / max(1, below[N_BUCKETS]) + (np.int64(high) - np.int64(low)) * 1e-10
+    return float(inside / max(1, below[N_BUCKETS]) + (np.int64(high) - np.int64(low)) * 1e-10)
 
 
 @hot_kernel

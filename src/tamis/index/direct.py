@@ -16,11 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from tamis.index.packed.axes import Part
+from tamis.index.packed.boxes.box_index import match_values
 from tamis.index.packed.store import PackedStore
 from tamis.model.schema import ALL_STRINGS, MAX_ATTRIBUTES, Schema
 from tamis.model.types import Number, String
 
-__all__ = ["DirectReader", "find_direct"]
+__all__ = ["DirectReader", "DirectRoads", "find_direct"]
 
 #: Integers up to this size are float64 numbers.
 _EXACT: Final = 1 << 53
@@ -42,6 +43,26 @@ def find_direct(store: PackedStore, schema: Schema) -> DirectReader | None:
             return None
     named = [axis.attribute for axis in axes]
     return DirectReader(store, schema, [*named, *(name for name in schema if name not in named)], len(axes))
+
+
+class DirectRoads:
+    """Finds the short road of a store, and keeps the one that was found last."""
+
+    def __init__(self, store: PackedStore) -> None:
+        self._store = store
+        #: The last road, and for what it is: a schema and a number of axes.
+        self._last: tuple[Schema | None, int, DirectReader | None] = (None, 0, None)
+
+    def find(self, schema: Schema) -> DirectReader | None:
+        """Return the short road for single events of a schema; None: there is none now."""
+        if not self._store.is_plain:
+            return None
+        known, n_axes, reader = self._last
+        if known is not schema or n_axes != len(self._store.axes):
+            n_axes = len(self._store.axes)
+            reader = find_direct(self._store, schema)
+            self._last = schema, n_axes, reader
+        return reader
 
 
 class DirectReader:
@@ -94,7 +115,7 @@ class DirectReader:
         snapshot = self._store.plain.snapshot
         if snapshot.n_axes != self.n_axes:
             return None
-        return self._store.plain.match_values(numbers, snapshot)
+        return match_values(self._store.plain, numbers, snapshot)
 
     def _numbers(self, values: Sequence[Any]) -> Sequence[float] | None:
         """Return the values on the axes, NaN where one is missing; None when a value is not plain."""
