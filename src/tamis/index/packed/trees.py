@@ -98,7 +98,7 @@ def tree_of(subscription: Subscription, axes: Axes) -> HulledTree | None:
 def _behind(sides: Sides, steps: Sequence[_SideStepOf]) -> list[_SideStepOf]:
     """Return the steps of a tree behind those of its hull, which turn most events away; what the hull says is left out.
 
-    A step that holds wherever the hull does is passed over. What no other step leads to any more goes.
+    A step that holds wherever the hull does is passed over. Steps that no other step leads to are left out, too.
     """
     lead = [SideStep(axis, low, high) for axis, (low, high) in sides.items()]
     target = {ACCEPT: ACCEPT, REJECT: REJECT}
@@ -115,7 +115,7 @@ def _behind(sides: Sides, steps: Sequence[_SideStepOf]) -> list[_SideStepOf]:
 
 
 def _numbered(lead: Sequence[SideStep], start: int, steps: Mapping[int, _SideStepOf]) -> list[_SideStepOf]:
-    """Return conditions that all must hold, then the steps that can be reached from ``start``, numbered anew."""
+    """Return conditions that all must hold, then the steps that can be reached from ``start``, with new numbers."""
     reached = {start}
     for number, (_, yes, no) in steps.items():
         if number in reached:
