@@ -2,6 +2,7 @@
 
     python scripts/match_arrays.py                       # all workloads, 10k, 100k and 1M boxes
     python scripts/match_arrays.py --sizes 100000 --workloads stock --json
+    python scripts/match_arrays.py --sizes 100000 --kinds  # is the layout that was chosen the fastest one?
 
 Rates are the best of several repetitions, because other work shares the machine; compare the ratios of one
 run, not the figures of two.
@@ -11,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.segment import LAYOUTS
+from tamis.kernels import directory as at
 from tamis_bench.matching.systems import Scan
 from tamis_bench.timing import Effort, best_of, sustained
 from tamis_bench.workloads.boxes import BOX_WORKS, BoxWork, make_boxes
@@ -104,7 +108,9 @@ def measure(name: str, n: int, repeat: int) -> Result:
     scan_rate = len(few) / best_of(lambda: scan.match(few), Effort(repeat=3, seconds=60.0))
     p50, p99 = latencies(index, work.points)
     total = index.statistics()["bytes"]
-    raw = sum(s.boxes.axis.nbytes + s.boxes.ends.nbytes + s.boxes.first.nbytes + 4 * s.n_slots for s in index._segments)
+    raw = sum(
+        s.boxes.axis.nbytes + s.boxes.ends.nbytes + s.boxes.first.nbytes + 4 * s.n_slots for s in index.snapshot.parts
+    )
     layouts = "+".join(sorted({segment["layout"] for segment in index.statistics()["segments"]}))
     insert, delete = updates(index, work, effort)
     return Result(
@@ -113,16 +119,49 @@ def measure(name: str, n: int, repeat: int) -> Result:
     )  # fmt: skip
 
 
+def compare_kinds(name: str, n: int, repeat: int) -> str:
+    """Match in the layout that the index chooses and in each one forced; say how the choice compares with the best.
+
+    Rates are those of processor time, layouts in turn: other work on the machine hits all of them alike.
+    """
+    work = make_boxes(name, n, BATCH)
+    forced = {"tree": (at.TREE,), "pairs": (at.TREE, at.PAIRS), "bitmaps": (at.BITMAPS,)}
+    indexes: dict[str, BoxIndex] = {}
+    for kind, layouts in (("chosen", LAYOUTS), *forced.items()):
+        index = BoxIndex(work.lo.shape[1], layouts)
+        try:
+            index.add_boxes(work.lo, work.hi, np.arange(n, dtype=np.int32))
+        except ValueError:  # more axes than bitmaps have
+            continue
+        if kind == "chosen" or index.statistics()["segments"][0]["layout"] == kind:
+            indexes[kind] = index
+    seconds = dict.fromkeys(indexes, math.inf)
+    for _ in range(repeat):
+        for kind, index in indexes.items():
+            start = time.process_time()
+            index.match_points(work.points)
+            seconds[kind] = min(seconds[kind], time.process_time() - start)
+    rates = "  ".join(f"{kind} {BATCH / spent:11,.0f}/s" for kind, spent in seconds.items())
+    chosen = indexes["chosen"].statistics()["segments"][0]
+    own = min(seconds["chosen"], seconds.get(chosen["layout"], math.inf))  # the same arrays: they differ by noise
+    share = min(seconds.values()) / own
+    return f"{name:9} {n:8,} {chosen['layout']:8} is {share:.2f} of the best  {rates}  costs {chosen['costs']}"
+
+
 def main() -> None:
     """Parse the command line, measure, print one line per workload and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="1e4,1e5,1e6")
     parser.add_argument("--workloads", default=",".join(BOX_WORKS))
     parser.add_argument("--repeat", type=int, default=9)
+    parser.add_argument("--kinds", action="store_true", help="compare the chosen layout with each one forced")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     chosen = parser.parse_args()
     for size in chosen.sizes.split(","):
         for name in chosen.workloads.split(","):
+            if chosen.kinds:
+                print(compare_kinds(name, int(float(size)), chosen.repeat), flush=True)
+                continue
             r = measure(name, int(float(size)), chosen.repeat)
             if chosen.json:
                 print(json.dumps(asdict(r)), flush=True)

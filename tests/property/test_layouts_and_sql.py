@@ -38,7 +38,14 @@ def test_a_range_join_finds_the_same_pairs(name: str, layout: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("name", "layout"),
-    [("dense20", "tree"), ("stock", "tree"), ("sparse20", "pairs"), ("dense20", "bitmaps"), ("sparse20", "bitmaps")],
+    [
+        ("dense20", "tree"),
+        ("stock", "tree"),
+        ("sparse20", "pairs"),
+        ("ads122", "pairs"),
+        ("dense20", "bitmaps"),
+        ("sparse20", "bitmaps"),
+    ],
 )
 def test_twenty_million_pairs_are_the_same(name: str, layout: str, seed: int) -> None:
     assert judge(name, layout, 50_000, 400, seed) == 20_000_000

@@ -17,7 +17,7 @@ from tamis.algebra.compiling import compile_source
 from tamis.algebra.compiling_texts import TextTemplates, compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
-from tamis.engine.ids import Ids
+from tamis.engine.ids import Ids, sorted_ids
 from tamis.engine.matches import Matches
 from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
@@ -31,7 +31,7 @@ from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Event, Schema, learn_from_event, presence_of
-from tamis.model.strict_json import read_event
+from tamis.model.strict_json import MAX_EVENT, read_event
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
 from tamis.model.types import AttributeType, Number, Vector
@@ -177,8 +177,12 @@ class Engine:
 
     def match(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions an event matches."""
-        canonical = self._canonical(event)
         space = self._living(namespace)
+        direct = None if space.roles.direct is None else space.roles.direct.direct.find(self._schema)
+        rows = None if direct is None else direct.match(event)
+        if rows is not None:
+            return sorted_ids(space.ids, rows)
+        canonical = self._canonical(event)
         return space.ids.sorted_of(space.matcher.match(canonical))
 
     def match_json(
@@ -194,6 +198,12 @@ class Engine:
         >>> engine.match_json(b'{"symbol": "IBM", "price": 99.5}')
         ['alice']
         """
+        if type(event) is bytes and len(event) <= MAX_EVENT:
+            space = self._living(namespace)
+            direct = None if space.roles.direct is None else space.roles.direct.direct.find(self._schema)
+            rows = None if direct is None else direct.match_json(event)
+            if rows is not None:
+                return sorted_ids(space.ids, rows)
         return self.match(read_event(event), namespace=namespace)
 
     def match_table(

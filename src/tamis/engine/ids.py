@@ -21,7 +21,7 @@ import pyarrow as pa
 from tamis.errors import DuplicateSubscriptionError, UnknownSubscriptionError
 from tamis.model.subscription import SubscriptionId, id_order
 
-__all__ = ["Ids", "IdsState", "SavedIds"]
+__all__ = ["Ids", "IdsState", "SavedIds", "sorted_ids"]
 
 
 class SavedIds(Protocol):
@@ -278,6 +278,13 @@ class Ids:
     def _count(self, n: int) -> None:
         self.n_rows += n
         self._n_live += n
+
+
+def sorted_ids(ids: Ids, rows: list[int]) -> list[SubscriptionId]:
+    """Return the ids of few rows, which come in any order, in the order of ids."""
+    if len(ids._blocks) == 1 and isinstance(block := ids._blocks[0], range):
+        return [block[row] for row in sorted(rows)]
+    return ids.sorted_of(np.array(sorted(rows), np.int32))
 
 
 def _block_array(block: range | list[SubscriptionId] | SavedIds, first: int, rows: npt.NDArray[np.int32]) -> pa.Array:

@@ -20,6 +20,7 @@ from tamis.index.protocols import (
     BoxMatcher,
     BulkMatcher,
     ColumnMatcher,
+    DirectMatcher,
     LinkMatcher,
     Lookup,
     Matcher,
@@ -41,6 +42,7 @@ class _Roles(NamedTuple):
     bulk: BulkMatcher | None
     link: LinkMatcher | None
     columns: ColumnMatcher | None
+    direct: DirectMatcher | None
 
     @classmethod
     def of(cls, matcher: Matcher) -> _Roles:
@@ -51,6 +53,7 @@ class _Roles(NamedTuple):
             matcher if isinstance(matcher, BulkMatcher) else None,
             matcher if isinstance(matcher, LinkMatcher) else None,
             matcher if isinstance(matcher, ColumnMatcher) else None,
+            matcher if isinstance(matcher, DirectMatcher) else None,
         )
 
 

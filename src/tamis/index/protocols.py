@@ -31,6 +31,9 @@ __all__ = [
     "ColumnLoader",
     "ColumnMatcher",
     "CoveringIndex",
+    "Direct",
+    "DirectFinder",
+    "DirectMatcher",
     "Filtered",
     "Guarantee",
     "IndexStatistics",
@@ -134,6 +137,32 @@ class LinkMatcher(Matcher, Protocol):
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
         """Say for each event of a table whether some row matches it; a bad row of the table matches nothing."""
+
+
+class Direct(Protocol):
+    """A short road for single events: from plain values of one schema to rows, in any order; None: not this event."""
+
+    def match(self, event: Mapping[str, Any]) -> list[int] | None:
+        """Return the rows that match a dict."""
+
+    def match_json(self, data: bytes) -> list[int] | None:
+        """Return the rows that match a JSON object."""
+
+
+class DirectFinder(Protocol):
+    """Finds short roads."""
+
+    def find(self, schema: Schema) -> Direct | None:
+        """Return the short road for events of a schema; None: there is none now."""
+
+
+@runtime_checkable
+class DirectMatcher(Matcher, Protocol):
+    """A matcher that has a short road for some schemas and subscriptions."""
+
+    @property
+    def direct(self) -> DirectFinder:
+        """What finds it."""
 
 
 @runtime_checkable

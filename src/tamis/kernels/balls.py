@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.kernels.bisection import bisect_left
 from tamis.kernels.boxes.fit import fit_block
 from tamis.kernels.boxes.quantise import code_values
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
@@ -364,22 +365,9 @@ def decide_pairs(
     """
     n = balls[_N]
     for i in range(entries.size):
-        slot = _bisect_left(owners, n, entries[i])
+        slot = bisect_left(owners, entries[i], 0, n)
         if slot == n or owners[slot] != entries[i] or np.isnan(points[rows[i], 0]):
             continue
         side = cover_side(balls, slot, points[rows[i]], 0.0)
         if side != UNCERTAIN:
             verdicts[i] = (side == INSIDE) != (uint8_at(balls[_ALIVE], slot) != 0)
-
-
-@inline_kernel
-def _bisect_left(numbers: npt.NDArray[np.int32], n: Int, number: Int) -> Int:
-    """Return how many of the first ``n`` numbers, which ascend, are below ``number``."""
-    low, high = np.int64(0), np.int64(n)
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
+from numba.extending import lower_builtin, type_callable
+from numba.np.arrayobj import make_array, populate_array
 
 from tamis.kernels.compile import Int
 
@@ -46,15 +50,39 @@ HAS_PERMUTE: Final[bool] = _FEATURES.get("avx512vbmi", False)
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 
-#: Untyped, like all of llvmlite.
+#: Untyped, like all of Numba and llvmlite.
+_type_callable: Callable[..., Callable[[Any], Any]] = type_callable
+_lower_builtin: Callable[..., Callable[[Any], Any]] = lower_builtin
+_make_array: Any = make_array
+_populate_array: Any = populate_array
 insert_function: Any = cgutils.get_or_insert_function
 allocate: Any = cgutils.alloca_once
 
 
 def array_at(address: Int, count: Int, dtype: Any) -> npt.NDArray[Any]:
-    """View ``count`` numbers that start at ``address``; only the plain Python forms need it."""
+    """View ``count`` numbers that start at ``address``, in plain Python and in kernels."""
     size = int(count) * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(int(address)), dtype)
+
+
+@_type_callable(array_at)
+def _array_at_type(_context: Any) -> Any:
+    return lambda address, count, dtype: types.Array(dtype.dtype, 1, "C")
+
+
+@_lower_builtin(array_at, types.Integer, types.Integer, types.Any)
+def _array_at_compiled(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Write an array that owns nothing. An overload is refused: kernels without reference counts return no arrays."""
+    kind = signature.return_type
+    array = _make_array(kind)(context, builder)
+    address, count = (
+        context.cast(builder, value, given, types.int64)
+        for value, given in zip(arguments[:2], signature.args[:2], strict=True)
+    )
+    size = context.get_constant(types.intp, np.dtype(str(kind.dtype)).itemsize)
+    data = builder.inttoptr(address, array.data.type)
+    _populate_array(array, data, [count], [size], size, meminfo=None)
+    return array._getvalue()
 
 
 def splat(builder: Any, value: Any, kind: Any) -> Any:

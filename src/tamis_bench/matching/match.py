@@ -9,13 +9,16 @@ says so; one that is left out has a row that says why.
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from tamis.errors import InvariantError
 from tamis_bench.matching.fresh import COLD_START, GROWTH
@@ -42,6 +45,9 @@ SYSTEMS: Final[dict[str, type[System]]] = {
 }
 #: Texts are compiled one by one, some thousands per second.
 LARGEST_MIXED: Final = 100_000
+#: Events of a small table, and of one that several threads share.
+_SMALL, _LARGE = 256, 65_536
+_THREADS: Final = (1, 2)
 #: Events of the sample that is checked.
 _SAMPLE: Final = 16
 #: Comparisons that the scan may take to find events with matches.
@@ -136,6 +142,7 @@ class Bench:
             return
         yield self._match_rate(system)
         if isinstance(system, Ours):
+            yield from self._other_tables(system)
             yield from self._memory(system)
             yield from self._latency(system)
         if isinstance(system, ChangingSystem) and isinstance(self.work, BoxWork):
@@ -159,6 +166,22 @@ class Bench:
         notes += [] if n == self.effort.batch else [f"timed on {n:,} events"]
         return self._row(system.name, "match", n / seconds, "; ".join(notes))
 
+    def _other_tables(self, ours: Ours) -> Iterator[Row]:
+        """Time small tables, and a large one on one thread and on two, whose answers must be the same."""
+        small = ours.prepare(self.work, np.arange(min(_SMALL, self.work.events.num_rows)))
+        ours.match(small)
+        seconds = best_of(lambda: ours.match(small), self.effort)
+        yield self._row(ours.name, "match 256", small.num_rows / seconds)
+        large = pa.concat_tables([self.work.events] * max(1, _LARGE // self.work.events.num_rows)).combine_chunks()
+        answers = [ours.engine.match_table(large, threads=threads) for threads in _THREADS]
+        if not all(np.array_equal(a, b) for a, b in zip(*((one.offsets, one.rows) for one in answers), strict=True)):
+            raise InvariantError(f"two threads answer otherwise than one on {self.work.name}, n = {len(self.work)}")
+        del answers
+        alone, both = (
+            best_of(partial(ours.engine.match_table, large, threads=threads), self.effort) for threads in _THREADS
+        )
+        yield replace(self._row(ours.name, "match 2 threads", large.num_rows / both), ratio=alone / both)
+
     def _memory(self, ours: Ours) -> Iterator[Row]:
         own = ours.engine.statistics()["namespaces"]["default"].get("bytes")
         if own is not None:
@@ -172,6 +195,12 @@ class Bench:
         found = time_each(system.engine.match, self._events(), self.effort)
         yield self._row(system.name, "p50", found.p50)
         yield self._row(system.name, "p99", found.p99)
+        if isinstance(self.work, BoxWork):
+            found = time_each(
+                system.engine.match_json, [json.dumps(event).encode() for event in self._events()], self.effort
+            )
+            yield self._row(system.name, "p50 json", found.p50)
+            yield self._row(system.name, "p99 json", found.p99)
 
     def _change_rates(self, system: ChangingSystem) -> Iterator[Row]:
         """Add boxes by the thousand and remove them again; some events are matched between, off the clock."""

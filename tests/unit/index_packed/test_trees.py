@@ -16,6 +16,7 @@ from tamis.errors import SnapshotError
 from tamis.index.packed import trees as packed_trees
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.core import PackedCore
+from tamis.index.packed.texts.trees import ACCEPT, REJECT, SideStep
 from tamis.index.packed.trees import PackedTrees, tree_of
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels import trees as kernels
@@ -210,6 +211,26 @@ def test_damaged_arrays_are_refused(name: str, place: int, value: float, words: 
 def test_what_becomes_a_tree(text: str, is_tree: bool) -> None:
     filters = compile_text(text, SCHEMA).filters
     assert (tree_of(Subscription("x", filters, text), Axes()) is not None) == is_tree
+
+
+def test_a_tree_begins_with_the_sides_of_its_hull_and_does_not_repeat_them() -> None:
+    text = "a0 BETWEEN 1 AND 3 AND " + " AND ".join(f"(a{k} <> {k} OR a1 > 10)" for k in range(2, 6))
+    axes = Axes()
+    tree = tree_of(Subscription("x", compile_text(text, SCHEMA).filters, text), axes)
+    assert tree is not None
+    number = {axis.attribute: i for i, axis in axes}["a0"]
+    assert tree.steps[0] == (SideStep(number, 1.0, 3.0), 1, REJECT)
+    assert number not in [step.axis for step, _, _ in tree.steps[1:]]
+
+
+def test_steps_that_the_hull_implies_are_passed_over() -> None:
+    lead, wide, other = SideStep(0, 1.0, 3.0), SideStep(0, 0.0, 3.0), SideStep(1, 5.0, 6.0)
+    steps = [(wide, 1, 2), (other, ACCEPT, REJECT), (SideStep(2, 0.0, 0.0), ACCEPT, REJECT)]
+    sides = packed_trees.Sides({0: (1.0, 3.0)})
+    assert packed_trees._behind(sides, steps) == [(lead, 1, REJECT), (other, ACCEPT, REJECT)]
+    negated = (SideStep(0, 0.0, 9.0, negated=True), ACCEPT, REJECT)
+    assert packed_trees._behind(sides, [negated]) == [(lead, 1, REJECT), negated]
+    assert packed_trees._behind(sides, [(wide, ACCEPT, REJECT)]) == [(lead, ACCEPT, REJECT)]
 
 
 def test_a_reader_whose_snapshot_is_older_than_a_row_of_the_hulls_passes_it_over() -> None:

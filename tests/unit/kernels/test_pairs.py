@@ -105,13 +105,32 @@ def test_records_name_the_narrowest_axes_first(plain):
     first = np.array([0, 0, 2, 7], np.uint32)
     axis = np.array([3, 5, 0, 1, 2, 3, 4], np.int16)
     codes = np.array([[10, 90], [20, 30], [0, 50], [0, 10], [0, 30], [5, 15], [0, 40]], np.int16)
-    records = np.zeros((3, 16), np.int16)
-    pick(pairs_build.write_records, plain)(first, axis, codes, records)
+    records, below = np.zeros((3, 16), np.int16), np.empty((6, pairs_build.N_BUCKETS + 1), np.int32)
+    codes *= 16  # a bucket of bounds each
+    pick(pairs_build.count_bounds, plain)(axis, codes, below)
+    below[:] = np.arange(pairs_build.N_BUCKETS + 1)  # as many bounds everywhere
+    pick(pairs_build.write_records, plain)(first, axis, codes, below, records)
     assert records[0, 4:12].tolist() == [FREE, OPEN] * 4
     assert records[1, :2].tolist() == [5, 3]
-    assert records[1, 4:12].tolist() == [20, 30, 10, 90, FREE, OPEN, FREE, OPEN]
+    assert records[1, 4:12].tolist() == [320, 480, 160, 1440, FREE, OPEN, FREE, OPEN]
     assert records[2, :4].tolist() == [1, 3, 2, 4]  # equal widths: the first axis first
     assert records[:, 12].tolist() == [0, 0, 1]
+
+
+@FORMS
+def test_an_equality_with_a_rare_value_is_narrower_than_one_with_a_common_value(plain):
+    first = np.arange(0, 22, 2).astype(np.uint32)
+    axis = np.tile(np.array([0, 1], np.int16), 10)
+    codes = np.repeat(np.array([[160, 160]], np.int16), 20, axis=0)
+    codes[1::2] = 320
+    codes[0], codes[3] = 480, 640  # box 0 has a rare value on axis 0, box 1 on axis 1
+    records, below = np.zeros((10, 16), np.int16), np.empty((2, pairs_build.N_BUCKETS + 1), np.int32)
+    pick(pairs_build.count_bounds, plain)(axis, codes, below)
+    assert below[:, -1].tolist() == [20, 20]
+    assert below[0, [10, 11, 30, 31]].tolist() == [0, 18, 18, 20]
+    pick(pairs_build.write_records, plain)(first, axis, codes, below, records)
+    assert records[0, :2].tolist() == [0, 1]
+    assert records[1, :2].tolist() == [1, 0]
 
 
 @FORMS

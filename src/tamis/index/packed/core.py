@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tamis.index.direct import DirectRoads
 from tamis.index.packed.axes import AxesState
 from tamis.index.packed.boxes.box_index import BoxIndex, MergePlan
 from tamis.index.packed.deciders.combined import Deciders
@@ -57,6 +58,7 @@ class PackedCore:
     def __init__(self, lookup: Lookup, store: PackedStore | None = None) -> None:
         self._store = PackedStore(Deciders(lookup)) if store is None else store
         self._search = PackedSearch(self._store, lookup)
+        self.roads = DirectRoads(self._store)
 
     @classmethod
     def from_arrays(

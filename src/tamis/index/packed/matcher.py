@@ -16,11 +16,12 @@ import numpy.typing as npt
 from tamis.index.linear_scan import LinearMatcher
 from tamis.index.protocols import Guarantee, IndexStatistics, Lookup, MatchRows, Rows, SavedRows
 from tamis.model.language.templates.columns import TextColumns
-from tamis.model.schema import Event
+from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Ball, Subscription
 from tamis.model.tables import EventTable, SubscriptionTable
 
 if TYPE_CHECKING:
+    from tamis.index.direct import DirectReader
     from tamis.index.packed.axes import AxesState
     from tamis.index.packed.core import BoxMerge, PackedCore
 
@@ -55,6 +56,7 @@ class PackedMatcher:
         #: Pairs that tables have asked about.
         self._n_pairs = 0
         self.columns = _ColumnLoader(self)
+        self.direct = _DirectFinder(self)
 
     def __len__(self) -> int:
         return len(self._few if self._core is None else self._core)
@@ -171,6 +173,18 @@ class _ColumnLoader:
         Return the rows of others that are decided without a look at the subscription.
         """
         return _packed(self._matcher).add_many(rows, others, columns)
+
+
+class _DirectFinder:
+    """Finds the short road of a packed matcher."""
+
+    def __init__(self, matcher: PackedMatcher) -> None:
+        self._matcher = matcher
+
+    def find(self, schema: Schema) -> DirectReader | None:
+        """Return the short road for single events of a schema; None: there is none now."""
+        core = self._matcher._core
+        return None if core is None else core.roads.find(schema)
 
 
 def _packed(matcher: PackedMatcher) -> PackedCore:

@@ -72,6 +72,11 @@ class PackedStore:
     loose: dict[int, tuple[int, ...]] = field(default_factory=dict)
     never: set[int] = field(default_factory=set)
     trees: PackedTrees = field(default_factory=PackedTrees)
+    #: Whether *plain* holds all that an event can match. False before anything enters another place.
+    is_plain: bool = True
+
+    def __post_init__(self) -> None:
+        self.is_plain = not (self.n_special or len(self.balls) or len(self.trees))
 
     def __len__(self) -> int:
         return len(self.plain) + self.n_special + len(self.balls) + len(self.never) + len(self.trees)
@@ -105,6 +110,7 @@ class PackedStore:
             special += [rowed for columns in circles for rowed in circle_boxes(columns, self.axes)]
             special.sort(key=lambda rowed: rowed[0])
         self._grow()
+        self.is_plain &= not (balls or trees or special)
         for row, ball in balls:
             self.balls.add(row, ball)
         self.never.update(never)
@@ -202,13 +208,21 @@ class PackedStore:
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the balls of a table under rows above all others."""
+        self.is_plain = False
         self.balls.add_many(rows, table.names[0], *table.balls())
 
     def remove(self, row: int) -> None:
         """Remove a row; KeyError when it is not there."""
         if row in self.never:
             self.never.remove(row)
-            return
+        elif self.is_plain:
+            self.plain.remove_one(row)
+        else:
+            self._remove_of_many_kinds(row)
+            self.is_plain = not (self.n_special or len(self.balls) or len(self.trees))
+
+    def _remove_of_many_kinds(self, row: int) -> None:
+        """Remove a row from wherever it stands."""
         if self.balls.remove(row) or self.trees.remove(row):
             return
         entries = self.entries.of(row)

@@ -56,11 +56,15 @@ _CANDIDATES_PER_BLOCK: Final = 1.0
 _BYTES_OF_KEY: Final = 180
 
 
+#: A condition, and the steps that follow if it holds and if it does not.
+_SideStepOf = tuple[SideStep, int, int]
+
+
 class HulledTree(NamedTuple):
     """The steps of a subscription, and the sides of a box around all that it matches."""
 
     sides: Sides
-    steps: Sequence[tuple[SideStep, int, int]]
+    steps: Sequence[_SideStepOf]
 
 
 class TreeSnapshot(NamedTuple):
@@ -85,7 +89,41 @@ def tree_of(subscription: Subscription, axes: Axes) -> HulledTree | None:
     if not tree.is_all or not 0 < len(steps) <= _MOST_STEPS:
         return None
     around = hull(predicate)
-    return HulledTree(_sides(around, axes), steps) if all(around.values()) else None
+    if not all(around.values()):
+        return None
+    sides = _sides(around, axes)
+    return HulledTree(sides, _behind(sides, steps) or steps)
+
+
+def _behind(sides: Sides, steps: Sequence[_SideStepOf]) -> list[_SideStepOf]:
+    """Return the steps of a tree behind those of its hull, which turn most events away; what the hull says is left out.
+
+    A step that holds wherever the hull does is passed over. Steps that no other step leads to are left out, too.
+    """
+    lead = [SideStep(axis, low, high) for axis, (low, high) in sides.items()]
+    target = {ACCEPT: ACCEPT, REJECT: REJECT}
+    kept: list[tuple[int, _SideStepOf]] = []
+    for number in range(len(steps) - 1, -1, -1):  # from the last to the first: steps lead forward
+        condition, yes, no = steps[number]
+        side = None if condition.negated else sides.get(condition.axis)
+        if (side is not None and condition.low <= side[0] and side[1] <= condition.high) or target[yes] == target[no]:
+            target[number] = target[yes]
+        else:
+            target[number] = number
+            kept.append((number, (condition, target[yes], target[no])))
+    return _numbered(lead, target[0], dict(reversed(kept)))
+
+
+def _numbered(lead: Sequence[SideStep], start: int, steps: Mapping[int, _SideStepOf]) -> list[_SideStepOf]:
+    """Return conditions that all must hold, then the steps that can be reached from ``start``, with new numbers."""
+    reached = {start}
+    for number, (_, yes, no) in steps.items():
+        if number in reached:
+            reached |= {yes, no}
+    order = [number for number in steps if number in reached]
+    place = {ACCEPT: ACCEPT, REJECT: REJECT} | {number: i for i, number in enumerate(order, len(lead))}
+    ahead = [(side, i + 1 if i + 1 < len(lead) else place[start], REJECT) for i, side in enumerate(lead)]
+    return ahead + [(steps[number][0], place[steps[number][1]], place[steps[number][2]]) for number in order]
 
 
 def _sides(around: Mapping[str, ValueSet], axes: Axes) -> Sides:

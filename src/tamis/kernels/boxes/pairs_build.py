@@ -1,7 +1,9 @@
 """Build pair grids: which two axes a box is filed under, how fine each grid is, what stands in each cell.
 
-See :mod:`tamis.kernels.boxes.pairs` for the layout. A box is filed under its two narrowest axes, measured in
-codes, that is in quantiles of the data. The grid of a group is as fine as pays: finer cells hold fewer
+See :mod:`tamis.kernels.boxes.pairs` for the layout. A box is filed under its two narrowest axes: those on which it has
+the smallest share of the bounds of all boxes. Events are likely to have the values that boxes name, so an equality with
+a value that few boxes name is narrower than one with a value that half of them do. The grid of a group is as fine as
+pays: finer cells hold fewer
 rectangles, but a rectangle is copied to every cell it touches.
 """
 
@@ -23,6 +25,7 @@ __all__ = [
     "GROUP_WIDTH",
     "NO_AXIS",
     "NO_COLUMN",
+    "N_BUCKETS",
     "N_FILTERED",
     "N_MEMBERS",
     "SHIFT_0",
@@ -32,6 +35,7 @@ __all__ = [
     "cell_code",
     "choose_grid",
     "coarse_code",
+    "count_bounds",
     "count_cells",
     "fill_cells",
     "find_bad_group",
@@ -55,6 +59,10 @@ NO_AXIS: Final = -1
 #: Columns that a lane can name for its own axes: an event's table has 64 bytes. ``NO_COLUMN`` is where it fits any box.
 N_FILTERED: Final = 63
 NO_COLUMN: Final = 63
+
+#: Bits of a code that a bucket of bounds leaves out, and the buckets of an axis.
+_BUCKET_SHIFT: Final = 4
+N_BUCKETS: Final = 1 << 11
 
 #: A cell is at least 256 codes wide, so that a uint8 can tell where in the cell a bound lies.
 _MOST_BITS: Final = 7
@@ -100,28 +108,56 @@ def find_bad_group(groups: npt.NDArray[np.int64], n_axes: int, n_cells: int, n_s
     return int(bad[0]) if bad.size else -1
 
 
+@inline_kernel
+def _bucket(code: Int) -> Int:
+    """Return the bucket of a code; an open end is in the first or the last one."""
+    floor: Int = max(np.int64(code), 0)
+    return floor >> _BUCKET_SHIFT
+
+
+@hot_kernel
+def count_bounds(axis: npt.NDArray[np.int16], codes: npt.NDArray[np.int16], below: npt.NDArray[np.int32]) -> None:
+    """Count for each axis the bounds of boxes in the buckets before each one: ``below`` int32[axes, N_BUCKETS + 1]."""
+    below[:] = 0
+    for j in range(axis.size):
+        below[axis[j], _bucket(codes[j, 0]) + 1] += 1
+        below[axis[j], _bucket(codes[j, 1]) + 1] += 1
+    for a in range(below.shape[0]):
+        for bucket in range(N_BUCKETS):
+            below[a, bucket + 1] += below[a, bucket]
+
+
+@inline_kernel
+def _share(below: npt.NDArray[np.int32], low: Int, high: Int) -> float:
+    """Return the share of an axis's bounds that lie between two codes; of two equal shares the narrower is less."""
+    inside = below[_bucket(high) + 1] - below[_bucket(low)]
+    return float(inside / max(1, below[N_BUCKETS]) + (np.int64(high) - np.int64(low)) * 1e-10)
+
+
 @hot_kernel
 def write_records(
     first: npt.NDArray[np.uint32],
     axis: npt.NDArray[np.int16],
     codes: npt.NDArray[np.int16],
+    below: npt.NDArray[np.int32],
     records: npt.NDArray[np.int16],
 ) -> None:
     """Write the record int16[16] of each box: its four narrowest axes and their codes, narrowest first.
 
-    Columns 0-3 are the axes, 4-11 their lo and hi codes, 12 is 1 if the box has more than four. An unused
+    ``below`` is that of :func:`count_bounds`. Columns 0-3 are the axes, 4-11 their lo and hi codes, 12 is 1 if the box
+    has more than four. An unused
     place names axis 0 and fits every code.
     """
     for s in range(records.shape[0]):
         start, stop = np.int64(first[s]), np.int64(first[s + 1])
         records[s, 12] = stop - start > 4
-        least: Int = -1
+        least = -1.0
         least_at: Int = -1
         for z in range(4):
-            best: Int = 1 << 20
+            best = np.inf
             best_at: Int = -1
             for j in range(start, stop):
-                width = np.int64(codes[j, 1]) - np.int64(codes[j, 0])
+                width = _share(below[axis[j]], codes[j, 0], codes[j, 1])
                 if (width > least or (width == least and j > least_at)) and width < best:
                     best, best_at = width, j
             least, least_at = best, best_at

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tamis.kernels.bisection import bisect_left
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 
 __all__ = ["CAPPED", "COUNT", "DONE", "PLACE", "SEARCHED", "SIDE", "STATE_SIZE", "STOP", "search_cubes", "write_z_keys"]
@@ -109,19 +110,6 @@ def _first_key(lengths: npt.NDArray[np.int64], k: Int, i: Int, cursor: npt.NDArr
     return key << (lengths.size * i)
 
 
-@inline_kernel
-def _bisect(keys: npt.NDArray[np.int64], key: Int, start: Int) -> Int:
-    """Return the first place from ``start`` on whose key is not below ``key``."""
-    stop = keys.size
-    while start < stop:
-        middle = (start + stop) >> 1
-        if keys[middle] < key:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
 @hot_kernel
 def search_cubes(
     keys: npt.NDArray[np.int64],
@@ -152,11 +140,11 @@ def search_cubes(
             return DONE
         i = state[SIDE]
         first = _first_key(lengths, k, i, cursor)
-        start = _bisect(keys, first, np.int64(0))
+        start = bisect_left(keys, first, 0, keys.size)
         state[COUNT] += 1
         state[SEARCHED] += np.int64(1) << (d * i)
         last = first + (np.int64(1) << (d * i)) - 1
         if start < keys.size and keys[start] <= last:
-            state[STOP] = _bisect(keys, last + 1, start)
+            state[STOP] = bisect_left(keys, last + 1, start, keys.size)
             return start
     return DONE

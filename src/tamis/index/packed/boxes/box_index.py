@@ -14,7 +14,7 @@ Answers are exact on float64 closed boxes: every code that ties is settled on th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from tamis.index.packed.boxes.parts import BoxParts
 from tamis.index.packed.boxes.segment import LAYOUTS
 from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
 
-__all__ = ["BoxIndex", "MergePlan", "checked_matrix"]
+__all__ = ["BoxIndex", "MergePlan", "checked_matrix", "match_values"]
 
 _FloatArray = npt.NDArray[np.float64]
 _RowArray = npt.NDArray[np.int32]
@@ -223,6 +223,22 @@ class BoxIndex:
 
     def _publish(self) -> None:
         self.snapshot = make_snapshot(self._parts.present(), self.n_axes)
+
+
+def match_values(index: BoxIndex, values: Sequence[float], snapshot: Snapshot) -> list[int]:
+    """Return the rows whose box meets one event, as many numbers as the snapshot has axes; order is free.
+
+    The short road for single events: a third of :meth:`BoxIndex.match_point`.
+    """
+    if snapshot.bitmaps.size:
+        point = np.array(values)
+        rows: list[int] = index.match_point(point, point, snapshot).tolist()
+        return rows
+    index._parts.recent.note(values)
+    reader = index._readers.take(len(values))
+    rows = reader.match_values(snapshot, values).tolist()
+    index._readers.give(reader)
+    return rows
 
 
 def checked_matrix(values: _FloatArray, n_axes: int) -> _FloatArray:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -64,10 +64,10 @@ class RecentEvents:
     """The last events that an index was asked about. Threads may share it: a deque's ``append`` is atomic."""
 
     def __init__(self) -> None:
-        self._points: deque[_FloatArray] = deque(maxlen=_SAMPLE)
+        self._points: deque[_FloatArray | Sequence[float]] = deque(maxlen=_SAMPLE)
 
-    def note(self, point: _FloatArray) -> None:
-        """Note an event float64[d]; the caller must not change it afterwards."""
+    def note(self, point: _FloatArray | Sequence[float]) -> None:
+        """Note the d values of an event; the caller must not change them afterwards."""
         self._points.append(point)
 
     def note_some(self, points: _FloatArray) -> None:
@@ -82,7 +82,7 @@ class RecentEvents:
             return np.empty((0, n_axes))
         sample = np.full((len(points), n_axes), np.nan)
         for i, point in enumerate(points):
-            sample[i, : point.size] = point[:n_axes]
+            sample[i, : len(point)] = point[:n_axes]
         return sample
 
 

@@ -48,7 +48,9 @@ def file_boxes(
     """Choose the group of every box; return the slot order, the records in that order, and the groups."""
     n = boxes.first.size - 1
     records = np.zeros((n, 16), np.int16)
-    build.write_records(boxes.first, boxes.axis, codes, records)
+    below = np.empty((int(boxes.axis.max(initial=0)) + 1, build.N_BUCKETS + 1), np.int32)
+    build.count_bounds(boxes.axis, codes, below)
+    build.write_records(boxes.first, boxes.axis, codes, below, records)
     first = boxes.first.astype(np.int64)
     counts = first[1:] - first[:-1]
     number, axes = _number_groups(records, counts)

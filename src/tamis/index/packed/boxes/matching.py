@@ -8,7 +8,8 @@ and ``append`` are atomic and a thread-local would need a thread module here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.bitmaps.match import BucketedEvents, Room, bucket_events, make_events, make_room, match_bitmaps
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
-from tamis.kernels.boxes.match import make_scratch, match_events
+from tamis.kernels.boxes.match import CALL_AT, POINT_AT, make_scratch, match_events, match_point
 from tamis.kernels.boxes.meet import meet_events
 from tamis.kernels.boxes.pairs import (
     SURVIVORS,
@@ -58,6 +59,7 @@ class Snapshot(NamedTuple):
     ``blocks`` and ``batched`` are the directory's rows by kind: the events of a batch visit trees and deltas one after
     the other, grids and bitmaps together. A few events visit all but the ``bitmaps`` one after the other (``walked``).
     No box constrains an axis beyond ``n_axes``: an event needs ``n_axes`` values, or kernels would read past its end.
+    ``walked_at`` are the address and length of ``walked``: to ask NumPy for them takes longer than a kernel to match.
     """
 
     directory: npt.NDArray[np.int64]
@@ -67,6 +69,7 @@ class Snapshot(NamedTuple):
     walked: npt.NDArray[np.int64]
     bitmaps: npt.NDArray[np.int64]
     n_axes: int
+    walked_at: tuple[int, int]
 
 
 def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
@@ -77,7 +80,9 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     bits = layout == at.BITMAPS
     together = bits | (layout == at.PAIRS)
     blocks, batched, walked, bitmaps = (directory[chosen] for chosen in (~together, together, ~bits, bits))
-    return Snapshot(directory, tuple(parts), blocks, batched, walked, bitmaps, n_axes)
+    return Snapshot(
+        directory, tuple(parts), blocks, batched, walked, bitmaps, n_axes, (walked.ctypes.data, len(walked))
+    )
 
 
 class Reader:
@@ -100,6 +105,29 @@ class Reader:
         self._lanes = np.empty(_FIRST_ROOM, np.int64)
         #: For one event that meets bitmaps, once there was one.
         self._alone: tuple[BucketedEvents, Room] | None = None
+        #: What `match_point` takes, made when it is first needed, the rows that it writes to, and what writes an event.
+        self._frame, self._framed = np.empty(0, np.int64), self._out
+        self._write: Callable[..., None] = struct.Struct(f"=2q{n_axes}d").pack_into
+
+    def match_values(self, snapshot: Snapshot, values: Sequence[float]) -> _RowArray:
+        """Return the rows whose box meets an event, a point with ``n_axes`` values; valid until the next call.
+
+        No box of the snapshot stands in bitmaps.
+        """
+        if not self._frame.size:
+            self._make_frame()
+        self._write(self._frame, 8 * CALL_AT, *snapshot.walked_at, *values)
+        while (count := match_point(self._frame)) < 0:
+            self._out = np.empty(4 * self._out.size, np.int32)
+            self._make_frame()
+            self._write(self._frame, 8 * CALL_AT, *snapshot.walked_at, *values)
+        return self._framed[:count]
+
+    def _make_frame(self) -> None:
+        """Write the addresses of the buffers into a new frame."""
+        self._frame, self._framed = np.empty(POINT_AT + self.n_axes, np.int64), self._out
+        arrays = (self._frame, *self._scratch, self._framed)
+        self._frame[:CALL_AT] = *(array.ctypes.data for array in arrays), self._framed.size
 
     def match_one(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray) -> npt.NDArray[np.int32]:
         """Return the rows whose box meets the event, in no particular order."""
