@@ -97,7 +97,7 @@ run: $(VENV)/.installed-run ## the pipeline on real data: storms and earthquakes
 test: $(STAMP) ## lint, types, tests and doctests; SAMPLE=no: all of the expensive tests, not a sample
 	@echo "linting, and compiling more kernels meanwhile ..."
 	@mkdir -p build
-	@{ $(BIN)/python -m tests.spark.worlds && $(PYTEST) -q $(COMPILING); } >build/kernels.log 2>&1 & kernels=$$!; \
+	@{ $(BIN)/tamis kernels --only broker && $(BIN)/python -m tests.spark.worlds && $(PYTEST) -q $(COMPILING); } >build/kernels.log 2>&1 & kernels=$$!; \
 	  $(MAKE) --no-print-directory lint || exit 1; wait $$kernels || { cat build/kernels.log; exit 1; }
 	$(PYTEST) $(if $(filter no,$(SAMPLE)),,-p tests.sampling) $(SPREAD)
 
@@ -159,14 +159,14 @@ $(VENV)/.installed-run: pyproject.toml $(LOCK) | $(BIN)/uv
 	@echo "installing tamis ..."
 	@$(call install,--editable .)
 	@echo "installing Spark, Java and matplotlib, and compiling kernels meanwhile: a minute ..."
-	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(call install,$(RUN)) || exit 1; wait $$kernels
+	@$(BIN)/tamis kernels --only job >/dev/null & kernels=$$!; $(call install,$(RUN)) || exit 1; wait $$kernels
 	@touch $@
 
 $(STAMP): pyproject.toml $(LOCK) | $(BIN)/uv
 	@echo "installing tamis ..."
 	@$(call install,--editable .)
 	@echo "installing all extras and the development tools, and compiling kernels meanwhile: a minute ..."
-	@$(BIN)/tamis kernels >/dev/null & kernels=$$!; $(call install,$(DEV)) || exit 1; wait $$kernels
+	@$(BIN)/tamis kernels --only job >/dev/null & kernels=$$!; $(call install,$(DEV)) || exit 1; wait $$kernels
 	@touch $@
 
 $(VENV)/.installed-docs: $(STAMP)

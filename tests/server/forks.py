@@ -23,6 +23,8 @@ from functools import cache
 from io import FileIO
 from pathlib import Path
 
+from tamis.engine.warm_up import load_kernels
+
 __all__ = ["ForkedProgram", "can_fork", "pipe_program", "run_program", "start_program"]
 
 _MAIN = "from tamis.cli.main import main; main()"
@@ -155,6 +157,7 @@ def _serve_forks(fd: int) -> None:
     for name in _IMPORTS:
         importlib.import_module(name)
     _build_commands_once()
+    load_kernels()  # each broker would do so
     gc.collect()
     gc.freeze()  # a broker collects garbage when it starts: not among what all have imported
     threads = os.listdir("/proc/self/task")

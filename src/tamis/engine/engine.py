@@ -206,11 +206,11 @@ class Engine:
         """
         if on_bad not in ("raise", "skip"):
             raise ModelError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
-        table = (
-            events
-            if isinstance(events, EventTable)
-            else EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
-        )
+        if isinstance(events, EventTable):
+            table = events
+            _check_forms(table, self._schema)
+        else:
+            table = EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
@@ -473,3 +473,14 @@ def _checked_moment(value: object) -> int:
         return moment(value)
     except UnfitError as error:
         raise ModelError(f"expires: {error}") from None
+
+
+def _check_forms(table: EventTable, schema: Schema) -> None:
+    """Raise `ModelError` if a table was made under a schema whose types have other values than this engine's."""
+    for name, column in table.columns.items():
+        kind = None if name in schema.unasked else schema.get(name)
+        if kind is not None and kind.form is not column.kind.form:
+            raise ModelError(
+                f"attribute {name!r}: the event table has it as {column.kind}, the engine as {kind}; make the table "
+                f"with the schema of the engine: EventTable.of(events, engine.schema)"
+            )

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from tamis.engine.text_batch import paused_collection
+from tamis.engine.warm_up import loading_steps
 from tamis.errors import DiskFullError, ModelError
 from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
@@ -196,6 +197,7 @@ def _around(
     if config.store:
         yield send_clients_away(driver)
     yield keep_frozen(driver)
+    yield _load_kernels()
     if version is not None:
         yield follow_snapshot(driver, config.snapshot, version)
 
@@ -253,6 +255,12 @@ def _listener(config: BrokerConfig) -> socket.socket:
         raise ModelError(f"port {config.port} of {config.host}: {error.strerror}; choose another with --port") from None
     listener.listen(1024)
     return listener
+
+
+async def _load_kernels() -> None:
+    """Load compiled kernels in a thread, a few at a time: a broker that is stopped meanwhile waits for these only."""
+    for load in loading_steps():
+        await asyncio.to_thread(load)
 
 
 async def _trim(driver: Driver, config: BrokerConfig) -> None:

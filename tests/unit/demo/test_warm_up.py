@@ -33,14 +33,14 @@ def test_a_job_that_fails_leaves_no_mark(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_mark_is_of_these_sources_and_this_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setitem(cache.KERNEL, "cache", True)
-    mine = cache.mark_path()
+    mine, of_brokers = cache.mark_path(), cache.mark_path("broker")
     assert mine is not None
     assert mine.parent == tmp_path
     monkeypatch.setattr(cache, "checksum_of_sources", lambda: "0" * 12)
     edited = cache.mark_path()
     monkeypatch.setattr(cache.llvm, "get_host_cpu_name", lambda: "other")
     elsewhere = cache.mark_path()
-    assert len({mine, edited, elsewhere}) == 3
+    assert len({mine, of_brokers, edited, elsewhere}) == 4
 
 
 def test_without_a_cache_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

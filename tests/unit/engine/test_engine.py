@@ -464,3 +464,13 @@ def test_statistics_count() -> None:
     statistics = engine.statistics()
     assert (statistics["subscriptions"], statistics["attributes"]) == (2, 3)
     assert sorted(statistics["namespaces"]) == ["default", "red"]
+
+
+def test_a_table_of_another_schema_is_refused_by_name() -> None:
+    engine = tamis.Engine()
+    engine.subscribe("S_WITHIN(area, POLYGON((0 0, 1 0, 1 1, 0 0)))", id="inside")
+    source = pa.table({"area": ["POINT(0.5 0.2)"], "price": [5]})
+    with pytest.raises(tamis.ModelError, match=r"'area'.*String.*Region.*engine\.schema"):
+        engine.match_table(tamis.EventTable.of(source, tamis.Schema.from_arrow(source)))
+    matches = engine.match_table(tamis.EventTable.of(source, engine.schema))
+    assert matches.of(0) == ["inside"]

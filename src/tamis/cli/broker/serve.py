@@ -102,7 +102,9 @@ def serve(
 
     given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
     given |= {"store": store, "standby": standby or None}
-    asyncio.run(run(_config(config, given), lambda url: _greet(url, json), lambda url: _wait(url, json)))
+    settings = _config(config, given)
+    _compile_kernels()
+    asyncio.run(run(settings, lambda url: _greet(url, json), lambda url: _wait(url, json)))
 
 
 @tokens.command("add")
@@ -201,6 +203,16 @@ def _wait(url: str, json: bool) -> None:
         write_json({"standby": url})
     else:
         output().say(f"standby at {url}: it serves when no other broker is alive in the store  (Ctrl-C ends it)")
+
+
+def _compile_kernels() -> None:
+    """Compile what the broker would otherwise compile while it answers requests."""
+    from tamis.cli.screen import errors
+    from tamis.engine.warm_up import are_kernels_compiled, load_kernels
+
+    if not are_kernels_compiled():
+        errors().say("compiling kernels: a minute or two, once ...", "dim")
+        load_kernels()
 
 
 def _greet(url: str, json: bool) -> None:
