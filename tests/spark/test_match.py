@@ -227,7 +227,7 @@ def test_attributes_that_are_no_column_are_missing_in_every_event(spark: Any) ->
     events = spark.createDataFrame(
         [(1, 0.5, "a Lamp"), (2, 9.0, "b"), (3, 7.0, None)], "event_id long, price double, name string"
     )
-    absent = r"no column of the events .*: 'absent', 'elsewhere', 'nowhere'; give strict=True"
+    absent = r"without a column in the events.*: 'absent', 'elsewhere', 'nowhere'; give strict=True"
     with pytest.warns(UserWarning, match=absent):
         found = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
     assert found == {"a": 1, "b": 2, "c": 1, "d": 0}

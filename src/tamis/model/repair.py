@@ -50,7 +50,7 @@ def repaired(geometry: shapely.Geometry) -> shapely.Geometry:
 
 
 def _mended(geometry: shapely.Geometry) -> shapely.Geometry:
-    """Return the valid parts of a geometry that is no collection, without those of a lower dimension."""
+    """Return the valid parts of a geometry other than a collection, without those of a lower dimension."""
     if shapely.get_dimensions(geometry) < 2:
         return _by_structure(geometry)
     polygons = [_by_structure(part) for part in shapely.get_parts(geometry)]

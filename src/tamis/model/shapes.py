@@ -100,7 +100,7 @@ class Part(NamedTuple):
 
 
 def operand(value: object) -> Operand:
-    """Return the geometry that ``value`` describes, if it is no larger than accepted, or raise `UnfitError`.
+    """Return the geometry that ``value`` describes, if it is not larger than accepted, or raise `UnfitError`.
 
     `fitted` makes it fit a type. What is not valid, a third coordinate and rings across the antimeridian are left to
     it: only the type knows what they mean.

@@ -12,6 +12,7 @@ from hypothesis import given
 
 from tamis.errors import LimitError, SubscriptionError, SubscriptionSyntaxError
 from tamis.model import shapes
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import (
@@ -31,7 +32,6 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.language.parse import parse
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tests.unit.language.strategies import assert_same, nodes, rebuilt
 
 A: dict[str, Any] = {"property": "a"}

@@ -15,6 +15,7 @@ from dataclasses import replace
 import shapely
 
 from tamis.errors import LimitError, SubscriptionError
+from tamis.model.derived.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.binding import UnknownAttributeError, bind_calculated, learned_types
 from tamis.model.language.arithmetic.sets import (
     FALSE,
@@ -57,7 +58,6 @@ from tamis.model.language.nodes import (
 from tamis.model.pattern import like_pattern
 from tamis.model.schema import COMPUTED, Schema, asked_by_filter
 from tamis.model.shapes import Operand, is_polygonal, is_simple, n_rings
-from tamis.model.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.subscription import (
     AllOf,
     AnyOf,
@@ -261,20 +261,11 @@ class _Binder:
         kind = self.known(leaf)
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, and {leaf.function} asks for a region")
-        geometry = self.fitted(leaf.geometry, kind)
+        geometry = _fitted(leaf.geometry, kind, self.budget)
         if leaf.function in BY_DIMENSION or not is_simple(geometry):
             return self.geometric(leaf, geometry, negated)
         relations = SPATIAL_FUNCTIONS[leaf.function]
         return Spatial(leaf.attribute, ALL_RELATIONS - relations if negated else relations, geometry)
-
-    def fitted(self, geometry: Operand, kind: Region) -> Operand:
-        """Return an operand as its type has it; a repair must not make more of it than a filter may hold."""
-        fitted = kind.fitted(geometry)
-        if fitted is not geometry:
-            self.budget.spend(REGIONS, max(0, n_rings(fitted) - n_rings(geometry)))
-            n_more = shapely.get_num_coordinates(fitted) - shapely.get_num_coordinates(geometry)
-            self.budget.spend(VERTICES, max(0, int(n_more)))
-        return fitted
 
     def geometric(self, leaf: SpatialTest, geometry: Operand, negated: bool) -> Predicate:
         function = _OGC_NAMES.get(leaf.function, leaf.function)
@@ -294,7 +285,7 @@ class _Binder:
         if leaf.unit is not None and not kind.geodetic:
             problem = "its distances are in the unit of its coordinates; leave the unit out, or declare"
             raise self.error(leaf, f"{problem} Region(geodetic=True) for degrees of longitude and latitude")
-        geometry = self.fitted(leaf.geometry, kind)
+        geometry = _fitted(leaf.geometry, kind, self.budget)
         if kind.geodetic:
             DISTANCE_VERTICES.check(int(shapely.get_num_coordinates(geometry)))
             DISTANCE_DEGREES.check(math.ceil(geometry.length))
@@ -327,6 +318,16 @@ class _Binder:
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
         self.vector(leaf, "V_WITHIN", len(leaf.center))
         return Ball(leaf.attribute, leaf.center, leaf.radius, negated)
+
+
+def _fitted(geometry: Operand, kind: Region, budget: Budget) -> Operand:
+    """Return an operand as its type has it; a repair must not make more of it than a filter may hold."""
+    fitted = kind.fitted(geometry)
+    if fitted is not geometry:
+        budget.spend(REGIONS, max(0, n_rings(fitted) - n_rings(geometry)))
+        n_more = shapely.get_num_coordinates(fitted) - shapely.get_num_coordinates(geometry)
+        budget.spend(VERTICES, max(0, int(n_more)))
+    return fitted
 
 
 def _bind_joint(binder: _Binder, node: Node, negated: bool) -> Predicate:

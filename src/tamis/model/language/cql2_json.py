@@ -20,6 +20,7 @@ from typing import Any
 
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError
 from tamis.model.derived.functions import RELATIONS, find_function
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS, constant_relation
 from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
 from tamis.model.language.arithmetic.reading import condition_of
@@ -73,7 +74,6 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.shapes import Operand
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, constant_relation
 from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["from_json", "from_json_text", "to_json"]

@@ -70,7 +70,7 @@ def match(
     now
         The moment that decides which subscriptions have ended; the present when not given.
     strict
-        Without a schema, an attribute that rules of a DataFrame name and that is no column of the events is missing in
+        Without a schema, an attribute that rules of a DataFrame name and that has no column in the events is missing in
         every event, as in a table that `tamis.Engine.match_table` matches; a warning names it. True: such rules are
         refused.
 
@@ -179,7 +179,7 @@ def _schema_for(events: DataFrame, manifest: Manifest, version: Version, given: 
 def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None, strict: bool) -> tuple[Schema, Version]:
     """Index rules under a schema, or under what the columns of the events suggest.
 
-    A number or boolean that rules ask for its text is read as text then. Attributes that are no column have the types
+    A number or boolean that rules ask for its text is read as text then. Attributes without a column have the types
     that rules show, unless ``strict``.
     """
     if schema is not None:
@@ -207,7 +207,7 @@ def _warn_of_absent(names: Sequence[str], columns: Schema) -> None:
     told = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in likely[:_NAMED]]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     warnings.warn(
-        f"rules name attributes that are no column of the events and count as missing in every event: "
+        f"rules name attributes without a column in the events, which count as missing in every event: "
         f"{', '.join(told)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
         UserWarning,
         stacklevel=4,

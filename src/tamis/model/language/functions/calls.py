@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tamis.model.derived.spatial_functions import constant_relation
 from tamis.model.language.folded_text import leaf
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import TURNED, Piece
 from tamis.model.language.literals import Refusal, check_cosine, check_distance, fitting
 from tamis.model.language.nodes import Constant, CosineTest, DistanceTest, NetworkTest, SpatialTest, WithinBall
-from tamis.model.spatial_functions import constant_relation
 
 __all__ = ["FunctionCalls"]
 
