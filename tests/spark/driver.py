@@ -13,10 +13,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 import tamis
 from tamis import spark as pipeline
@@ -25,6 +27,8 @@ from tamis.spark.streaming import stream as streaming
 from tamis.spark.streaming.batch_log import write_once
 
 REGIONS = "id long, region string"
+#: Where ``toTable`` writes.
+_TABLE = "tamis_own_sink"
 #: Nothing is held longer, whatever became of the test.
 _LONGEST = 600
 
@@ -39,10 +43,14 @@ def hold(directory: str, place: str) -> None:
         time.sleep(0.02)
 
 
-def held_after_one(batches: Iterator[pa.RecordBatch], *, directory: str) -> Iterator[pa.RecordBatch]:
-    """Pass batches on; hold after the first one, when those behind have begun with it."""
+def held_after_one(
+    batches: Iterator[pa.RecordBatch], *, directory: str, partition: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Pass batches on; hold after the first one, when those behind have begun with it, in one partition or in all."""
+    task = TaskContext.get()
+    is_held = partition is None or (task is not None and task.partitionId() == partition)
     for number, batch in enumerate(batches):
-        if number == 1:
+        if number == 1 and is_held:
             hold(directory, "task")
         yield batch
 
@@ -155,17 +163,41 @@ class Commands:
         }
         return {name: sorted(map(list, frame.collect())) for name, frame in frames.items()}
 
-    def own_stream(self, name: str, events: str, directory: str, output: str, checkpoint: str, hold: str = "") -> None:
-        """Start a stream of the one verb into Spark's own Parquet sink."""
+    def own_stream(
+        self, name: str, sink: str, events: str, directory: str, output: str, checkpoint: str, files: int, hold: str
+    ) -> None:
+        """Start a stream of the one verb into a sink of Spark's own; a hold comes when some rows of a batch are out."""
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
         source = self._spark.readStream.schema("event_id long, symbol string, price double, volume long")
-        rows = source.option("maxFilesPerTrigger", 1).parquet(events).transform(pipeline.matcher(directory).match)
-        writer = self._held(rows, hold).writeStream.format("parquet")  # held when some rows were matched
-        self._queries[name] = writer.option("checkpointLocation", checkpoint).start(output)
+        rows = source.option("maxFilesPerTrigger", files).parquet(events).transform(pipeline.matcher(directory).match)
+        if hold and sink != "kept":
+            second = partial(held_after_one, directory=hold, partition=1)  # the first one has written its file
+            rows = rows.mapInArrow(second, rows.schema)
+        writer = rows.writeStream.option("checkpointLocation", checkpoint)
+        self._queries[name] = self._into(writer, sink, output, hold)
 
-    def own_rows(self, output: str) -> list[list[Any]]:
-        rows = self._spark.read.parquet(output).select("event_id", "subscription_id")
-        return [[row.event_id, row.subscription_id] for row in rows.collect()]
+    def _into(self, writer: Any, sink: str, output: str, hold_at: str) -> Any:
+        """Start a query into a sink: ``parquet``, ``table``, or ``foreach`` and ``kept``, a function per batch."""
+        if sink == "parquet":
+            return writer.format("parquet").start(output)
+        if sink == "table":
+            return writer.format("parquet").option("path", output).toTable(_TABLE)
+
+        def keep(rows: Any, batch: int) -> None:
+            pipeline.write_rows(rows, "parquet", output, query="own", batch=batch)
+            if sink == "kept" and hold_at:
+                hold(hold_at, "kept")
+
+        return writer.foreachBatch(keep).start()
+
+    def own_rows(self, sink: str, output: str) -> list[list[Any]]:
+        """Return the rows of a sink as its reader sees them; a table is dropped afterwards, its files stay."""
+        if sink == "table":
+            self._spark.catalog.refreshTable(_TABLE)
+        rows = self._spark.table(_TABLE) if sink == "table" else self._spark.read.parquet(output)
+        pairs = [[row.event_id, row.subscription_id] for row in rows.select("event_id", "subscription_id").collect()]
+        self._spark.sql(f"DROP TABLE IF EXISTS {_TABLE}")
+        return pairs
 
     def confide(self, token: str) -> str:
         """Publish to a broker that is not there, with a token; return the error."""

@@ -69,10 +69,20 @@ class Streams:
         places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
         call_patiently(driver, "stream", name=name, hold=hold, output=output or str(self._output(name)), **places)
 
-    def start_own(self, driver: Caller, name: str, *, hold: str = "") -> None:
-        """Have a driver start a stream into Spark's own sink, or take it up again."""
-        places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(name))}
-        driver.call("own_stream", name=name, hold=hold, output=str(self._output(name)), **places)
+    def start_own(self, driver: Caller, sink: str, *, hold: str = "", files: int = 2) -> None:
+        """Have a driver start a stream into a sink of Spark's own, or take it up again; it is named after the sink."""
+        places = {"directory": str(self.snapshots), "events": str(self.source), "checkpoint": str(self._log(sink))}
+        output = str(self._output(sink))
+        driver.call("own_stream", name=sink, sink=sink, hold=hold, files=files, output=output, **places)
+
+    def own_files(self, sink: str) -> list[str]:
+        """Return the files with rows that tasks of a sink have finished, whether or not the sink has listed them."""
+        return [path.name for path in self._output(sink).rglob("part-*.parquet") if path.stat().st_size > 100]
+
+    def logged(self, sink: str, batch: int) -> tuple[bool, bool]:
+        """Return whether a file sink has listed the files of a batch, and whether Spark has noted the batch as done."""
+        listed = self._output(sink) / "_spark_metadata" / str(batch)
+        return listed.exists(), (self._log(sink) / "commits" / str(batch)).exists()
 
     def check_own(self, driver: Caller, name: str) -> dict[int, str]:
         """Compare the rows in Spark's own sink with the oracle; return the version that each batch was pinned to."""
@@ -85,7 +95,7 @@ class Streams:
         wanted: Pairs = Counter()
         for batch, events in taken.items():
             wanted += matches(engine(self.published[used[batch]]), events)
-        assert pairs(driver.call("own_rows", output=str(self._output(name)))) == wanted
+        assert pairs(driver.call("own_rows", sink=name, output=str(self._output(name)))) == wanted
         return used
 
     def versions_used(self, name: str) -> dict[int, str]:

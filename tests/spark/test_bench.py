@@ -27,6 +27,23 @@ def test_all_systems_find_the_same_pairs(spark: Any) -> None:
     assert rows["tamis"]["pairs"] > rows["range join"]["pairs"] > 0
 
 
+def test_what_has_a_goal_has_a_row(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tamis_bench.spark import goals
+
+    monkeypatch.setattr(goals, "_EVENTS", 2_000)
+    monkeypatch.setattr(goals, "_FIRST_JOB", "print('Row(event_id=1)')")  # a session of its own costs ten seconds
+    environment = dict(spark.sparkContext.environment)
+    options = ["--size", "300", "--repeat", "1", "--system", ",".join(goals.GOALS), "--json"]
+    done = CliRunner().invoke(app, ["bench", "spark", *options])
+    assert done.exit_code == 0, done.output
+    rows = {row["system"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows.keys() == goals.GOALS.keys()
+    assert "300 changes into 300 rules" in rows["sync"]["note"]
+    assert all("x as slow as from a directory" in rows[name]["note"] for name in ("s3 cold", "s3 warm"))
+    assert rows["s3 warm"]["rate"] > 0
+    assert spark.sparkContext.environment == environment
+
+
 def test_every_join_of_the_papers_has_a_row(spark: Any) -> None:
     from tamis_bench.spark.papers import PAPERS
 

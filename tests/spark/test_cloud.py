@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,11 +17,12 @@ import tamis
 from tamis.engine import snapshot
 from tamis.engine.snapshot import object_store
 from tamis.errors import SnapshotConflictError, TableError
-from tamis.spark import Pipeline, match, read_summary, run_pipeline, sync_snapshot
+from tamis.spark import Pipeline, match, read_events, read_summary, run_pipeline, sync_snapshot, write_rows
 from tests.cloud.servers import BUCKET, S3Server, environment
 from tests.spark.test_pipeline import PIPELINE, expected, folder  # noqa: F401  the fixture with the files
 from tests.spark.worlds import pairs
 
+DELIVERED = [(1, "a"), (2, "b")]
 #: What a pipeline in an object store leaves in the folder of its file: its sources, a copy, and the cache of the test.
 NAMES = ("alerts.toml", "s.jsonl", "e.jsonl", "cache", "copy")
 
@@ -78,6 +80,23 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
     out.replace("report.json", b'{"other": 1}')
     with pytest.raises(TableError, match="not the report of an earlier run"):
         run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+
+
+def test_a_delta_table_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:
+    """A batch is there once, the log names its objects, and the format ``delta`` reads them without a jar."""
+    first, second = (spark.createDataFrame([row], "event_id long, subscription_id string") for row in DELIVERED)
+    for _ in range(2):  # the second time as after a crash
+        write_rows(first, "delta", f"{uri}/alerts/", query="alerts", batch=0)
+    write_rows(second, "delta", f"{uri}/alerts", query="alerts", batch=1)
+    assert pairs(read_events(spark, f"{uri}/alerts", "delta").rows) == DELIVERED
+    write_rows(second.selectExpr("event_id", "CAST(NULL AS STRING) AS subscription_id"), "delta", f"{uri}/alerts")
+    assert pairs(read_events(spark, f"{uri}/alerts", "delta").rows) == [(2, None)]
+    options = {"allow_http": "true"}
+    parted = pa.table({"event_id": [1], "day": ["monday"]})
+    deltalake.write_deltalake(f"{uri}/parted", parted, partition_by=["day"], storage_options=options)
+    with pytest.raises(TableError, match="only Spark reads a partitioned table in a store, and it cannot"):
+        read_events(spark, f"{uri}/parted", "delta")
+    assert not list(tmp_path.glob("s3*"))  # nothing took the URI for a path
 
 
 def test_a_table_synced_to_a_store(spark: Any, uri: str) -> None:

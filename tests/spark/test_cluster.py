@@ -167,20 +167,23 @@ def test_a_worker_killed_under_a_stream(standalone: tuple[Standalone, Driver], t
 
 
 @pytest.mark.soak
-def test_an_executor_killed_under_a_sink_of_spark(standalone: tuple[Standalone, Driver], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sink", ["parquet", "table", "foreach"])
+def test_an_executor_killed_under_a_sink_of_spark(
+    standalone: tuple[Standalone, Driver], tmp_path: Path, sink: str
+) -> None:
     _, driver = standalone
     streams = Streams(tmp_path)
     streams.publish(questions(200, seed=12))
-    streams.add_files(2)
+    streams.add_files(3)
     go = tmp_path / "hold"
     go.mkdir()
-    streams.start_own(driver, "own", hold=str(go))
+    streams.start_own(driver, sink, hold=str(go))
     [held, *_] = wait_for("a held task", lambda: [int(one.name.split("-")[1]) for one in go.glob("task-*")])
     streams.publish(questions(200, seed=13))
     kill(victim(held, "executor"))
     (go / "go").touch()
-    driver.call("finish", name="own")
-    assert streams.check_own(driver, "own") == {0: "v000001", 1: "v000002"}
+    driver.call("finish", name=sink)
+    assert streams.check_own(driver, sink) == {0: "v000001", 1: "v000002"}
 
 
 def test_the_tables_are_worth_the_comparison() -> None:

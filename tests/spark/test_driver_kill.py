@@ -1,11 +1,15 @@
 """Streams whose driver is killed with -9: another driver begins where it was, and every event is processed once.
 
-One driver has six streams. Four of them are held at known places of a batch and one in a task; the sixth goes through
-a broker, which is killed as well. The session that all tests share takes them up: a start of Spark costs ten seconds.
+One driver has ten streams. Four of them are held at known places of a batch and one in a task; four go into sinks of
+Spark's own, with some rows of a batch written and others not; the last goes through a broker, which is killed as well.
+The session that all tests share takes them up: a start of Spark costs ten seconds.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +29,8 @@ pytestmark = pytest.mark.slow
 
 #: Events through the broker; the broker is killed when 60 came out, the driver when 160 did.
 COOKED = 280
+#: Sinks of Spark: two that list their files, and a function of batches, killed in a task and after it wrote its rows.
+OWN_SINKS = ("parquet", "table", "foreach", "kept")
 #: The setting that commands change.
 BATCH_SIZE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
@@ -56,8 +62,9 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     streams.add_files(3)
     with running(BrokerProcess(place / "broker")) as (broker,), tamis.connect(broker.url, client="eve") as client:
         kitchen = Kitchen(place, broker, client)
-        with Driver(Family(place / "processes"), master="local[4]", **SETTINGS) as driver:
+        with Driver(Family(place / "processes"), master="local[8]", **SETTINGS) as driver:
             hold_streams(driver, streams, place)
+            hold_own_streams(driver, streams, place)
             kitchen.start(driver)
             publishing = kitchen.publish(COOKED)
             kitchen.hear(60)
@@ -84,6 +91,16 @@ def hold_streams(driver: Driver, streams: Streams, place: Path) -> None:
     wait_for("a held task", lambda: list(torn.glob("task-*")))
 
 
+def hold_own_streams(driver: Driver, streams: Streams, place: Path) -> None:
+    """Start a stream into each sink of Spark's own; wait until some rows of its first batch are out, others not."""
+    for sink in OWN_SINKS:
+        aside = place / f"hold-{sink}"
+        aside.mkdir()
+        streams.start_own(driver, sink, hold=str(aside))
+        wait_for(f"a hold of {sink}", lambda aside=aside: list(aside.glob("*-*")))
+        wait_for(f"a file of {sink}", lambda sink=sink: streams.own_files(sink))
+
+
 @pytest.fixture(scope="module")
 def heir(spark: Any) -> Iterator[Heir]:
     size = spark.conf.get(BATCH_SIZE)
@@ -100,21 +117,44 @@ def test_a_driver_killed_at_every_place_begins_again_where_it_was(left: Left, he
     left.streams.check(heir, name)
 
 
-@pytest.mark.soak
-def test_a_driver_killed_under_a_sink_of_spark(heir: Heir, tmp_path: Path) -> None:
-    streams, own = Streams(tmp_path / "streams"), tmp_path / "hold"
-    streams.publish(questions(200, seed=22))
-    streams.add_files(2)
-    own.mkdir()
-    with Driver(Family(tmp_path / "processes"), master="local[2]", **SETTINGS) as driver:
-        streams.start_own(driver, "own", hold=str(own))
-        wait_for("a held task", lambda: list(own.glob("task-*")))
-        driver.kill()
-    streams.publish(questions(200, seed=23))
-    streams.start_own(heir, "own")
-    heir.call("finish", name="own")
+@pytest.mark.parametrize("sink", OWN_SINKS)
+def test_a_driver_killed_under_a_sink_of_spark(left: Left, heir: Heir, sink: str) -> None:
+    left.streams.start_own(heir, sink)
+    heir.call("finish", name=sink)
     # The first worker of batch 0 had written down its version before the driver died.
-    assert streams.check_own(heir, "own") == {0: "v000001", 1: "v000002"}
+    assert left.streams.check_own(heir, sink) == {0: "v000001", 1: "v000002"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sink", ["parquet", "table"])
+def test_a_driver_killed_between_a_sink_and_the_note_of_spark(heir: Heir, tmp_path: Path, sink: str) -> None:
+    """The sink has listed the files of a batch, and Spark has not noted that the batch is done."""
+    streams = Streams(tmp_path / "streams")
+    streams.publish(questions(200, seed=22))
+    streams.add_files(60)
+    with Driver(Family(tmp_path / "processes"), master="local[2]", **SETTINGS) as driver:
+        streams.start_own(driver, sink, files=1)
+        [java] = driver.family.members("SparkSubmit")
+        batch = next(batch for batch in range(60) if is_stopped_between(java, streams, sink, batch))
+        driver.kill()
+    assert streams.logged(sink, batch) == (True, False)
+    streams.publish(questions(200, seed=23))
+    streams.start_own(heir, sink, files=1)
+    heir.call("finish", name=sink)
+    used = streams.check_own(heir, sink)
+    assert (used[batch], used[max(used)]) == ("v000001", "v000002")
+
+
+def is_stopped_between(java: int, streams: Streams, sink: str, batch: int) -> bool:
+    """Stop the driver when the sink has listed a batch; let it go on if Spark has noted the batch by then."""
+    deadline = time.monotonic() + 240
+    while not streams.logged(sink, batch)[0]:  # without a pause: the window has a few milliseconds
+        assert time.monotonic() < deadline
+    os.kill(java, signal.SIGSTOP)
+    if not streams.logged(sink, batch)[1]:
+        return True
+    os.kill(java, signal.SIGCONT)
+    return False
 
 
 def test_every_event_is_processed_once_whoever_is_killed(left: Left, heir: Heir) -> None:

@@ -23,7 +23,7 @@ from tamis.spark import (
     update_snapshot,
     write_snapshot,
 )
-from tamis.spark.snapshots import sync
+from tamis.spark.snapshots import differences, sync
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -45,6 +45,22 @@ def held(directory: Path) -> dict[tuple[str, Any], tuple[Any, Any, dict[str, str
     return {(one.namespace, one.id): (one.text, one.expires, dict(one.metadata)) for one in engine}
 
 
+@pytest.fixture
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where rules that differ are compared: few in the driver, many in Spark, with the same result."""
+    if request.param == "spark":
+        monkeypatch.setattr(differences, "_FEW_BYTES", -1)
+    return str(request.param)
+
+
+in_both_ways = pytest.mark.parametrize("way", ["driver", "spark"], indirect=True)
+mostly_in_the_driver = pytest.mark.parametrize(
+    "way", ["driver", pytest.param("spark", marks=pytest.mark.soak)], indirect=True
+)
+
+
+@in_both_ways
+@pytest.mark.usefixtures("way")
 def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Path) -> None:
     rules: dict[str, tuple[Any, ...]] = {f"s{i}": (text,) for i, text in enumerate(texts(30, seed=41))}
     rules["timed"] = ("price < 1", None, "2030-01-01T02:00:00+02:00", {"b": "2", "a": "1"})
@@ -73,10 +89,16 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
     events = rows(60, seed=42)
     filters = [(id, told[0]) for id, told in rules.items() if id != "s4"]
     assert pairs(match(spark.createDataFrame(events, COLUMNS), tmp_path, now=0)) == sorted(laptop(filters, events))
+    for rule in ("s5", "s6"):  # a second loss of the same part
+        del rules[rule]
+    assert counts(sync_snapshot(table(spark, rules), tmp_path)) == (1, 0, 2, len(rules) - 1, 0)  # s4 is good again
+    assert {id for _, id in held(tmp_path)} == rules.keys()
     for done in (first, again, report):
         done.release()
 
 
+@mostly_in_the_driver
+@pytest.mark.usefixtures("way")
 def test_rows_that_differ_under_one_id_are_rejected(spark: Any, tmp_path: Path) -> None:
     sync_snapshot(table(spark, {"a": ("price < 1",), "b": ("price < 2",)}), tmp_path, schema=SCHEMA).release()
     twice = spark.createDataFrame(
@@ -142,6 +164,8 @@ def test_small_parts_are_merged_and_what_stood_beside_is_made_anew(
     reduced.release()
 
 
+@mostly_in_the_driver
+@pytest.mark.usefixtures("way")
 def test_a_stream_of_changes(spark: Any, tmp_path: Path) -> None:
     directory, source, checkpoint = tmp_path / "rules", tmp_path / "source", tmp_path / "checkpoint"
     form = "id string, filter string, _change_type string, _commit_version long"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,6 +26,7 @@ EPILOG = examples(
     'tamis bench spark --system "identity,tamis" --size 100k,1M',
     "tamis bench spark --work zipf4,sparse20 --size 10k --events 160000",
     'tamis bench spark --size 10k --system "covers_join,relation_join,relation by function"',
+    'tamis bench spark --size 1M --system "sync,first job,s3 cold,s3 warm"',
     'tamis bench spark --size 1000 --system "text rules,text rules in 1 statement,text rules in 5 statements"',
 )
 
@@ -54,23 +55,21 @@ def spark(
 
     ``ratio`` is the rate over that of Spark's identity `mapInArrow`, the most that any Python in Spark can do. Joins
     are left out above 100k subscriptions, where they take too long or too much memory, unless --system names them.
+    Besides: a sync of 1,000 changes, a first job in a new process, and snapshots in an S3 server on loopback.
     Their bins are chosen for the workload; a join that finds too many candidates is given fewer events.
     """
     from tamis.cli.screen import write_json_lines
     from tamis.spark import session
-    from tamis_bench.spark.papers import PAPERS
     from tamis_bench.spark.run import OURS, PEERS
-    from tamis_bench.spark.text_rules import TEXT_RULES
 
-    alone = {**PAPERS, **TEXT_RULES}
+    alone = _alone()
     systems = chosen("system", system, (*OURS, *PEERS, *alone))
     works, sizes = chosen("workload", work, _WORKS), sizes_of(size)
     running = session(master, name="tamis bench", spark_driver_memory="8g")
     found: list[_Row] = []
     for n in sizes:
-        for name in (name for name in systems if name in alone and (system or n <= _MOST_FOR_PAPERS)):
-            kind = "text" if name in TEXT_RULES else "papers"
-            found.append(_Row(kind, n, alone[name](running, n, repeat), None, None))
+        for name in (name for name in systems if name in alone and (system or n <= alone[name].most)):
+            found.append(_Row(alone[name].kind, n, alone[name].measure(running, n, repeat), None, None))
             if json:
                 write_json_lines([found[-1].as_json()])
     for one, n in itertools.product(works, sizes):
@@ -87,6 +86,24 @@ def spark(
                     write_json_lines([found[-1].as_json()])
     if not json:
         _show(found)
+
+
+class _Alone(NamedTuple):
+    """A system that makes its own workload, and up to which size it is measured unless --system names it."""
+
+    kind: str
+    most: float
+    measure: Callable[[Any, int, int], Timing]
+
+
+def _alone() -> dict[str, _Alone]:
+    from tamis_bench.spark.goals import GOALS
+    from tamis_bench.spark.papers import PAPERS
+    from tamis_bench.spark.text_rules import TEXT_RULES
+
+    goals = {name: _Alone("goals", math.inf, measure) for name, measure in GOALS.items()}
+    papers = {name: _Alone("papers", _MOST_FOR_PAPERS, measure) for name, measure in PAPERS.items()}
+    return {**goals, **papers, **{name: _Alone("text", _MOST_FOR_PAPERS, rows) for name, rows in TEXT_RULES.items()}}
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 
-__all__ = ["SavedPart", "read_part", "write_parts", "write_removed"]
+__all__ = ["SavedPart", "read_part", "read_removed", "write_parts", "write_removed"]
 
 
 _REMOVED = {"removed": Declared(np.int32, ("removed",), Ascending("rows"))}
@@ -86,7 +86,7 @@ def read_part(version: Path, part: Part, schema: Schema) -> SavedPart:
     arrays = SavedArrays(map_arrays(Path(f"{path}.arrays")) if part.packed else {}, f"{path}.arrays")
     lacking = arrays.take(_REMOVED, rows=part.n_rows)[0]["removed"] if part.packed else np.empty(0, np.int32)
     rows = _saved_rows(Path(f"{path}.subscriptions.arrow"), part, table, lacking, schema)
-    removed = _read_removed(version, part, rows)
+    removed = _living_removed(version, part, rows)
     description = _read_description(Path(f"{path}.axes.json")) if part.packed else None
     return SavedPart(part, path, table, arrays, description, rows, lacking, removed)
 
@@ -122,15 +122,21 @@ def _saved_rows(path: Path, part: Part, table: pa.Table, lacking: npt.NDArray[np
     return SavedRows(living, written, schema)
 
 
-def _read_removed(version: Path, part: Part, rows: SavedRows) -> npt.NDArray[np.int32]:
-    """Return the rows that left the part after it was written."""
+def read_removed(version: Path, part: Part) -> npt.NDArray[np.int32]:
+    """Return the rows that left a part after it was written; the files of the part are not read."""
     removed = [np.empty(0, np.int32)]
     for name in part.removed:
         arrays = SavedArrays(map_arrays(version / name), str(version / name))
         removed.append(arrays.take(_REMOVED, rows=part.n_rows)[0]["removed"])
-        if not rows.living[removed[-1]].all():
-            arrays.refuse("removed", "names a row that the part does not have")
     return np.unique(np.concatenate(removed))
+
+
+def _living_removed(version: Path, part: Part, rows: SavedRows) -> npt.NDArray[np.int32]:
+    """Return the rows that left a part, all of which it must have."""
+    removed = read_removed(version, part)
+    if not rows.living[removed].all():
+        raise SnapshotError(str(version), f"the rows that left {part.prefix}: one is named that the part does not have")
+    return removed
 
 
 def _read_description(path: Path) -> Any:

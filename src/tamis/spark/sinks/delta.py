@@ -18,9 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from tamis.errors import MissingExtraError, ModelError, TableError
+from tamis.engine.snapshot.object_store import is_remote, local_path, open_store
+from tamis.errors import MissingExtraError, ModelError, SnapshotError, TableError
 from tamis.spark.columns import arrow_form
+from tamis.spark.sinks.objects import write_objects
 from tamis.spark.sinks.protocol import BatchKey
+from tamis.spark.sources.delta_tables import store_options
 
 __all__ = ["DeltaTables"]
 
@@ -32,14 +35,18 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 class DeltaTables:
-    """The target is the directory of a table, which the driver and all executors see under one path."""
+    """The target is the URI of a table, or its directory, which the driver and all executors see under one path."""
 
     def resolve(self, target: str) -> str:
-        """Return the directory; refuse what is none, and say which extra is missing."""
+        """Return the directory or URI; say which extra is missing."""
         _deltalake()
-        if not target or ("://" in target and not target.startswith("file://")):
-            raise ModelError(f"{target!r}: a Delta table is written to a directory; elsewhere use Spark's own Delta")
-        return str(Path(target.removeprefix("file://")).absolute())
+        if not target:
+            raise ModelError("the path of a sink is not empty")
+        try:
+            return open_store(target).uri if is_remote(target) else str(local_path(target))
+        except SnapshotError as error:
+            hint = "a Delta table is written to a directory, s3://, gs:// or az://; elsewhere use Spark's own Delta"
+            raise ModelError(f"{target!r}: {hint}") from error
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Commit the rows in the place of all that the table holds."""
@@ -53,16 +60,11 @@ class DeltaTables:
             self._commit(frame, target, "append", batch)
 
     def _commit(self, frame: DataFrame, target: str, mode: str, batch: BatchKey | None) -> None:
-        deltalake = _deltalake()
-        place, form = Path(target), arrow_form(frame.schema, frame)
-        place.mkdir(parents=True, exist_ok=True)
-        written = frame.mapInArrow(partial(write_parquet, place=str(place)), "file string")
-        # A line per file, from the attempts that succeeded.
-        files = [msgspec.json.decode(row.file, type=_Written) for row in written.collect()]
+        deltalake, form = _deltalake(), arrow_form(frame.schema, frame)
         now = int(time.time() * 1000)
         adds = [
             deltalake.transaction.AddAction(one.name, one.bytes, {}, now, True, f'{{"numRecords":{one.rows}}}')
-            for one in files
+            for one in _write_files(frame, target)
         ]
         keys = [] if batch is None else [deltalake.Transaction(batch.query, batch.number)]
         properties = deltalake.CommitProperties(app_transactions=keys)
@@ -70,13 +72,22 @@ class DeltaTables:
             schema = deltalake.Schema.from_arrow(form)
             table = _table(target)
             if table is None:
-                deltalake.transaction.create_table_with_add_actions(
-                    str(place), schema, adds, mode="error", commit_properties=properties
-                )
+                options = {"storage_options": store_options(target), "commit_properties": properties}
+                deltalake.transaction.create_table_with_add_actions(target, schema, adds, mode="error", **options)
             else:
                 table.create_write_transaction(adds, mode, schema, commit_properties=properties)
         except deltalake.exceptions.DeltaError as error:
             raise TableError(f"{target}: cannot be written as delta: {str(error).splitlines()[0]}") from error
+
+
+def _write_files(frame: DataFrame, target: str) -> list[_Written]:
+    """Have the executors write the rows as files of the table, which its log does not name yet."""
+    if is_remote(target):
+        return [_Written(one.name, one.file.bytes, one.rows) for one in write_objects(frame, target)]
+    Path(target).mkdir(parents=True, exist_ok=True)
+    written = frame.mapInArrow(partial(write_parquet, place=target), "file string")
+    # A line per file, from the attempts that succeeded.
+    return [msgspec.json.decode(row.file, type=_Written) for row in written.collect()]
 
 
 def write_parquet(batches: Iterator[pa.RecordBatch], *, place: str) -> Iterator[pa.RecordBatch]:
@@ -96,7 +107,10 @@ def write_parquet(batches: Iterator[pa.RecordBatch], *, place: str) -> Iterator[
 def _table(target: str) -> Any:
     """Return the table, None when there is none yet."""
     deltalake = _deltalake()
-    return deltalake.DeltaTable(target) if deltalake.DeltaTable.is_deltatable(target) else None
+    options = store_options(target)
+    if not deltalake.DeltaTable.is_deltatable(target, options):
+        return None
+    return deltalake.DeltaTable(target, storage_options=options)
 
 
 def _deltalake() -> Any:

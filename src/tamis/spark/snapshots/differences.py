@@ -20,25 +20,23 @@ from pyspark.sql import types as T
 from tamis.engine.snapshot import Version
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.spark.columns import arrow_form
+from tamis.spark.snapshots.few_rules import DELETED
 from tamis.spark.snapshots.fingerprints import Buckets
 from tamis.spark.snapshots.rule_rows import SUMS, ChosenBuckets, list_bucket_sums, list_rules
 from tamis.spark.snapshots.snapshot import parts_frame
 from tamis.spark.subscriptions.compile import Compiled
 
 __all__ = [
-    "DELETED",
     "Changed",
     "among",
     "changed_buckets",
     "differing_rules",
     "entering",
+    "fetched",
     "given_among",
     "known_rules",
     "states_of",
 ]
-
-#: The column of changes that says whether the rule leaves.
-DELETED = "__tamis_deleted"
 
 #: A name by which a rule is found, in the table and in a version.
 _KEY = ["namespace", "id"]
@@ -47,12 +45,24 @@ _KEY = ["namespace", "id"]
 _RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 
 
+#: What a rule takes besides its text and metadata.
+_ROW_BYTES = 100
+#: Bytes of rules in buckets that differ up to which the driver compares them.
+_FEW_BYTES = 64_000_000
+
+
 class Changed(NamedTuple):
-    """The buckets that differ, and how many rules are in the others."""
+    """The buckets that differ, how many rules are in the others, and about how many bytes the rules in these have."""
 
     buckets: ChosenBuckets
     numbers: npt.NDArray[np.int32]
     unchanged: int
+    n_bytes: int
+
+    @property
+    def is_few(self) -> bool:
+        """Whether the rules of both sides are few enough for the driver."""
+        return self.n_bytes <= _FEW_BYTES
 
 
 def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whole: bool) -> Changed:
@@ -62,21 +72,35 @@ def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whol
     """
     buckets = Buckets.of(sum(part.n_rows for part in manifest.parts))
     counted = F.count_if(~F.col(DELETED)).alias("rules")
-    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(counted, F.bit_xor(_print(buckets)).alias("print"))
+    sums = [counted, F.bit_xor(_print(buckets)).alias("print"), F.sum(_size()).alias("bytes")]
+    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(*sums)
     if not whole:
-        numbers = ours.select("bucket").toArrow()["bucket"]
-        return Changed(ChosenBuckets.of(buckets, np.asarray(numbers)), np.asarray(numbers), 0)
+        return _changed(buckets, ours.select("bucket", "bytes").toArrow(), 0, manifest)
     parts = parts_frame(given.sparkSession, len(manifest.parts))
     theirs = parts.mapInArrow(partial(list_bucket_sums, version=str(base), buckets=buckets), SUMS)
-    sides = ours.select("*", F.lit(1).alias("side")).union(theirs.select("*", F.lit(-1)))
+    sides = ours.select("*", F.lit(1).alias("side")).union(theirs.select("*", F.lit(0), F.lit(-1)))
     surplus = F.sum(F.col("rules") * F.col("side")).alias("surplus")
     kept = F.sum(F.when(F.col("side") == 1, F.col("rules"))).alias("rules")
-    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), kept)
+    size = F.sum("bytes").alias("bytes")
+    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), kept, size)
     equal = F.expr("surplus = 0 AND print = 0")
     seen = Observation()
-    unequal = found.observe(seen, F.sum(F.when(equal, F.col("rules"))).alias("rules")).where(~equal).select("bucket")
-    numbers = np.asarray(unequal.toArrow()["bucket"], np.int32)
-    return Changed(ChosenBuckets.of(buckets, numbers), numbers, seen.get["rules"] or 0)
+    counted_rules = found.observe(seen, F.sum(F.when(equal, F.col("rules"))).alias("rules"))
+    unequal = counted_rules.where(~equal).select("bucket", "bytes").toArrow()
+    return _changed(buckets, unequal, seen.get["rules"] or 0, manifest)
+
+
+def _changed(buckets: Buckets, unequal: pa.Table, unchanged: int, manifest: Manifest) -> Changed:
+    """Return the buckets (bucket, bytes) that differ; the version's rules are spread evenly over its buckets."""
+    numbers = np.asarray(unequal["bucket"], np.int32)
+    saved = sum(file.bytes for part in manifest.parts for name, file in part.files.items() if name.endswith(".arrow"))
+    n_bytes = int(np.asarray(unequal["bytes"]).sum()) + saved * len(numbers) // (1 << buckets.bits)
+    return Changed(ChosenBuckets.of(buckets, numbers), numbers, unchanged, n_bytes)
+
+
+def fetched(rules: DataFrame) -> pa.Table:
+    """Bring rules to the driver, which `Changed.is_few` must allow."""
+    return rules.toArrow()
 
 
 def given_among(given: DataFrame, changed: Changed) -> DataFrame:
@@ -100,6 +124,12 @@ def _bucket(buckets: Buckets) -> Column:
     """Return the bucket of a rule, as `Buckets.numbers` does."""
     key = F.xxhash64(F.lit(buckets.seed).cast("long"), *_KEY)
     return F.shiftrightunsigned(key, 64 - buckets.bits).cast("int")
+
+
+def _size() -> Column:
+    """Return about how many bytes a given rule has in memory."""
+    metadata = F.coalesce(F.octet_length(F.to_json("metadata")), F.lit(0))
+    return F.coalesce(F.octet_length("filter"), F.lit(0)) + metadata + F.lit(_ROW_BYTES)
 
 
 def _print(buckets: Buckets) -> Column:

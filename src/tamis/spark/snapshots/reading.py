@@ -16,7 +16,7 @@ from tamis.engine import snapshot
 from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot.manifest import File, Part, measure, read_manifest
 from tamis.engine.snapshot.object_store import is_remote
-from tamis.engine.snapshot.parts import SavedPart, write_removed
+from tamis.engine.snapshot.parts import SavedPart, read_removed, write_removed
 from tamis.engine.snapshot.signing import sha256_of
 from tamis.engine.stored import Record
 from tamis.index.protocols import BoxMatcher
@@ -92,11 +92,13 @@ def note_removed(batches: Iterator[pa.RecordBatch], *, version: str, place: str)
     """
     leaving = pa.Table.from_batches(batches, pa.schema([("part", pa.int32()), ("row", pa.int32())]))
     parts, rows = np.asarray(leaving["part"]), np.asarray(leaving["row"])
+    local = snapshot.opened(version, parts=False)
+    known = read_manifest(local).parts
     for number in np.unique(parts).tolist():
-        saved = read_part_of(version, number)
+        left = read_removed(local, known[number])
         name = f"r{uuid.uuid4().hex}.removed"
         with snapshot.Place.folder(place) as folder:
-            write_removed(folder, name, np.concatenate([saved.removed, rows[parts == number]]))
+            write_removed(folder, name, np.concatenate([left, rows[parts == number]]))
             file = measure(folder / name)
             file = msgspec.structs.replace(file, sha256=sha256_of(folder / name)) if is_remote(place) else file
         removal = Removal(number, name, file)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -60,6 +61,8 @@ PART_SIZE = 1_000_000
 _TRIES = 5
 
 Result = TypeVar("Result")
+#: Rows of Spark, or few rows of this process.
+Rows: TypeAlias = DataFrame | pa.Table
 
 
 def write_snapshot(
@@ -120,11 +123,11 @@ def update_snapshot(
     return unless_overtaken(update)
 
 
-def publish_changes(base: Version, leaving: DataFrame, add: DataFrame | None, part_size: int = PART_SIZE) -> Version:
+def publish_changes(base: Version, leaving: Rows, add: Rows | None, part_size: int = PART_SIZE) -> Version:
     """Publish the version that follows ``base``: without the rows that leave, with accepted ones added.
 
-    ``leaving`` are rows (part, row) of the base. Raises `SnapshotConflictError` when another version follows the base
-    already.
+    ``leaving`` are rows (part, row) of the base. Rows in an Arrow table are handled in this process, without Spark.
+    Raises `SnapshotConflictError` when another version follows the base already.
     """
     manifest = read_manifest(snapshot.opened(base, parts=False))
     state = state_of(base, manifest)
@@ -279,11 +282,12 @@ def _rows_of(leaving: DataFrame, base: Version, manifest: Manifest) -> DataFrame
     return ids.join(leaving, ["namespace", "id"], "left_semi").select("part", "row")
 
 
-def _kept_parts(base: Version, manifest: Manifest, leaving: DataFrame, place: Place) -> list[Part]:
+def _kept_parts(base: Version, manifest: Manifest, leaving: Rows, place: Place) -> list[Part]:
     """Return the parts of the base as the new version names them, without the rows that leave."""
     note = partial(note_removed, version=str(base), place=place.address)
+    rows = leaving if isinstance(leaving, pa.Table) else leaving.repartition("part")
     # A line per part that loses rows, from the attempts that succeeded.
-    removals = [read_removal(row.removal) for row in leaving.repartition("part").mapInArrow(note, REMOVED).collect()]
+    removals = [read_removal(line) for line in _lines(rows, note, REMOVED)]
     by_part = {removal.part: removal for removal in removals}
     return [_kept(base, part, by_part.get(number), place) for number, part in enumerate(manifest.parts)]
 
@@ -304,14 +308,24 @@ def parts_frame(spark: SparkSession, n: int) -> DataFrame:
     return spark.range(n).select(F.col("id").cast("int").alias("part")).repartition(max(n, 1), "part")
 
 
-def build_parts(accepted: DataFrame, place: Place, schema: Schema, part_size: int) -> list[Part]:
+def build_parts(accepted: Rows, place: Place, schema: Schema, part_size: int) -> list[Part]:
     """Have the executors write the parts of accepted subscriptions; return their descriptions."""
-    with explaining_workers():
-        n_parts = max(1, math.ceil(accepted.count() / part_size))
-    task = Build(place.address, schema.to_json())
-    built = accepted.repartition(n_parts, "namespace", "id").mapInArrow(partial(build_batches, task=task), BUILT)
-    # The only thing that ever comes to the driver: a line per part, from the attempts that succeeded.
-    return [read_built(row.part) for row in built.collect()]
+    build = partial(build_batches, task=Build(place.address, schema.to_json()))
+    if not isinstance(accepted, pa.Table):
+        with explaining_workers():
+            n_parts = max(1, math.ceil(accepted.count() / part_size))
+        accepted = accepted.repartition(n_parts, "namespace", "id")
+    return [read_built(line) for line in _lines(accepted, build, BUILT)]
+
+
+def _lines(rows: Rows, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], form: str) -> list[str]:
+    """Return the lines that a task reports of rows: by the executors, from the attempts that succeeded, or here.
+
+    They are the only thing that comes to the driver, a line per part.
+    """
+    if isinstance(rows, pa.Table):
+        return [line for batch in task(iter(rows.to_batches())) for line in batch.column(0).to_pylist()]
+    return [row[0] for row in rows.mapInArrow(task, form).collect()]
 
 
 def _discard_other_attempts(place: Place, parts: Sequence[Part], beside: Sequence[str] = ()) -> None:

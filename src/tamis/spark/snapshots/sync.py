@@ -16,22 +16,23 @@ from pyspark.sql import functions as F
 
 from tamis.engine import snapshot
 from tamis.engine.snapshot import Version
-from tamis.engine.snapshot.array_file import map_arrays
-from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
+from tamis.engine.snapshot.manifest import Manifest, read_manifest
+from tamis.engine.snapshot.parts import read_removed
 from tamis.errors import SchemaError, SnapshotConflictError, TableError
 from tamis.model.schema import Schema
-from tamis.spark.columns import id_kind, id_type, require
+from tamis.spark.columns import arrow_form, id_kind, id_type, require
 from tamis.spark.running.progress import named_jobs
 from tamis.spark.snapshots.differences import (
-    DELETED,
     among,
     changed_buckets,
     differing_rules,
     entering,
+    fetched,
     given_among,
     known_rules,
     states_of,
 )
+from tamis.spark.snapshots.few_rules import DELETED, decide
 from tamis.spark.snapshots.snapshot import (
     PART_SIZE,
     index_version,
@@ -41,7 +42,14 @@ from tamis.spark.snapshots.snapshot import (
     unless_overtaken,
 )
 from tamis.spark.snapshots.summary import SUMMARY
-from tamis.spark.subscriptions.compile import Compiled, compile_subscriptions, no_rejected, prepared_rules
+from tamis.spark.subscriptions.compile import (
+    Compiled,
+    compile_subscriptions,
+    compiled_form,
+    no_rejected,
+    prepared_rules,
+)
+from tamis.spark.subscriptions.compiling import Compile
 from tamis.spark.tiles.tiles import TILES, read_tiles
 from tamis.spark.tiles.tiling import Tiling
 
@@ -144,8 +152,11 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
     changed = changed_buckets(table, base, manifest, whole=whole)
     if not len(changed.numbers):
         return SyncReport(base, 0, 0, 0, changed.unchanged, 0, no_rejected(changes.sparkSession, kind))
-    given, seen = given_among(table, changed).persist(), Observation()
-    known = known_rules(changes.sparkSession, base, manifest, kind, changed)
+    given, known = given_among(table, changed), known_rules(changes.sparkSession, base, manifest, kind, changed)
+    if changed.is_few:
+        report = _apply_few(base, known_schema, given, known, whole=whole)
+        return _finished(replace(report, unchanged=report.unchanged + changed.unchanged), base, local, manifest)
+    given, seen = given.persist(), Observation()
     differing = differing_rules(given, known, seen, whole=whole).persist()
     wanted = among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED)
     compiled = compile_subscriptions(wanted, schema=known_schema)
@@ -158,8 +169,21 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
         for release in releases:
             release()
         raise
-    report = SyncReport(version, *numbers, compiled[1], _releases=releases)
-    return report if version == base else _without_what_stood_beside(report, local, manifest)
+    return _finished(SyncReport(version, *numbers, compiled[1], _releases=releases), base, local, manifest)
+
+
+def _apply_few(base: Version, schema: Schema, given: DataFrame, known: DataFrame, *, whole: bool) -> SyncReport:
+    """Publish what the given rules change in the known ones, decided in this process."""
+    kind = id_type(given, "id")
+    task, form = Compile(schema.to_json(), None), arrow_form(compiled_form(kind), given)
+    few = decide(fetched(given), fetched(known), task, form, whole=whole)
+    counts, version = few.counts, base
+    if few.leaving or few.entering:
+        version = publish_changes(base, few.leaving, few.entering if few.entering else None)
+    spark = given.sparkSession
+    rejected = spark.createDataFrame(few.rejected) if few.rejected else no_rejected(spark, kind)
+    numbers = (counts["added"], counts["changed"], counts["removed"], counts["unchanged"], len(few.rejected))
+    return SyncReport(version, *numbers, rejected)
 
 
 def _publish(base: Version, differing: DataFrame, compiled: Compiled) -> tuple[Version, dict[str, int]]:
@@ -172,8 +196,10 @@ def _publish(base: Version, differing: DataFrame, compiled: Compiled) -> tuple[V
     return publish_changes(base, leaving, entering(compiled, states)), counts
 
 
-def _without_what_stood_beside(report: SyncReport, local: Path, manifest: Manifest) -> SyncReport:
-    """Return the report of a version that lacks what the version before had beside its parts."""
+def _finished(report: SyncReport, base: Version, local: Path, manifest: Manifest) -> SyncReport:
+    """Return the report with what a new version lacks that the version before had beside its parts."""
+    if report.version == base:
+        return report
     tiles, dropped = read_tiles(local, manifest), sorted(manifest.beside.keys() & {TILES, SUMMARY})
     return replace(report, dropped=tuple(dropped), _tiling=None if tiles is None else tiles.tiling)
 
@@ -184,7 +210,7 @@ def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> 
         return report
     local = snapshot.opened(report.version, parts=False)
     parts = read_manifest(local).parts
-    merge = parts_to_merge([(part.namespace, part.n_rows, _dead(local, part)) for part in parts])
+    merge = parts_to_merge([(part.namespace, part.n_rows, len(read_removed(local, part))) for part in parts])
     again = rebuild and bool(report.dropped)
     if not merge and not again:
         return report
@@ -220,10 +246,6 @@ def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
             chosen.add(number)
             total += size
     return sorted(chosen)
-
-
-def _dead(version: Path, part: Part) -> int:
-    return sum(len(map_arrays(version / name)["removed"]) for name in part.removed)
 
 
 def _checked_schema(base: Version, manifest: Manifest, given: Schema | None) -> Schema:

@@ -23,11 +23,11 @@ from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import id_type, quoted, require
-from tamis.spark.snapshots.differences import DELETED
+from tamis.spark.snapshots.few_rules import DELETED
 from tamis.spark.snapshots.snapshot import unless_overtaken
 from tamis.spark.snapshots.sync import SyncReport, apply_changes, first_version, tidied
 from tamis.spark.streaming.batch_log import write_once
-from tamis.spark.subscriptions.compile import accepted_form, no_rejected
+from tamis.spark.subscriptions.compile import compiled_form, no_rejected
 
 __all__ = ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"]
 
@@ -170,7 +170,7 @@ class _SyncBatch:
     def _wrong(self, changes: DataFrame) -> DataFrame:
         """Return the changes that cannot be understood, in the form of rejected rules."""
         given = set(changes.columns)
-        form = accepted_form(id_type(changes, "id")).add("reason", "string").add("position", "integer")
+        form = compiled_form(id_type(changes, "id"))
         wrong = changes.withColumn("reason", self._problem()).where("reason IS NOT NULL")
         told = {"id", "namespace", "filter", "reason"} & (given | {"reason"})
         return wrong.select(

@@ -21,7 +21,15 @@ from tamis.spark.columns import arrow_form, id_type, partitions_of, require
 from tamis.spark.subscriptions.compiling import Compile, compile_batches
 from tamis.spark.subscriptions.typed import TypedColumns
 
-__all__ = ["ACCEPTED", "Compiled", "accepted_form", "compile_subscriptions", "no_rejected", "prepared_rules"]
+__all__ = [
+    "ACCEPTED",
+    "Compiled",
+    "accepted_form",
+    "compile_subscriptions",
+    "compiled_form",
+    "no_rejected",
+    "prepared_rules",
+]
 
 #: The columns of accepted subscriptions; a box has ``lo`` and ``hi`` over the schema's numbers and no text.
 ACCEPTED = ("id", "namespace", "filter", "expires", "metadata", "lo", "hi")
@@ -32,6 +40,11 @@ def accepted_form(id_kind: str) -> T.StructType:
     sides = T.ArrayType(T.DoubleType())
     form = T.StructType().add("id", id_kind).add("namespace", "string").add("filter", "string").add("expires", "long")
     return form.add("metadata", T.MapType(T.StringType(), T.StringType())).add("lo", sides).add("hi", sides)
+
+
+def compiled_form(id_kind: str) -> T.StructType:
+    """Return the types of compiled rows: accepted ones, and rejected ones with the reason."""
+    return accepted_form(id_kind).add("reason", "string").add("position", "integer")
 
 
 class Compiled(tuple[DataFrame, DataFrame]):
@@ -88,7 +101,7 @@ def compile_subscriptions(
     # changed since; a column of its own makes each call's plan its own.
     marked = subscriptions.withColumn("__tamis_call", F.lit(uuid.uuid4().hex))
     rows = _without_repeats(prepared_rules(marked, kind, sources))
-    form = accepted_form(kind).add("reason", "string").add("position", "integer")
+    form = compiled_form(kind)
     compiled = rows.mapInArrow(partial(compile_batches, task=task, form=arrow_form(form, rows)), form)
     if persist:
         compiled = compiled.persist()
@@ -99,8 +112,7 @@ def compile_subscriptions(
 
 def no_rejected(spark: SparkSession, id_kind: str) -> DataFrame:
     """Return an empty table of rejected subscriptions."""
-    form = accepted_form(id_kind).add("reason", "string").add("position", "integer")
-    return spark.createDataFrame([], form).drop("lo", "hi")
+    return spark.createDataFrame([], compiled_form(id_kind)).drop("lo", "hi")
 
 
 def prepared_rules(frame: DataFrame, kind: str, sources: tuple[str, ...] = ("filter",)) -> DataFrame:

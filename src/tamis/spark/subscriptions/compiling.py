@@ -26,7 +26,7 @@ from tamis.model.values import UnfitError, moment
 from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.subscriptions.typed import TypedColumns, box_problem, boxes_of, texts_of
 
-__all__ = ["LEARNED", "Compile", "compile_batches", "learn_batches"]
+__all__ = ["LEARNED", "Compile", "compile_batches", "end_of", "learn_batches"]
 
 #: What `learn_batches` returns.
 LEARNED = "attribute string, type string"
@@ -167,7 +167,7 @@ class _Known:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         ends = pc.dictionary_encode(batch.column("expires"))
-        moments = [_moment(text) for text in ends.dictionary.to_pylist()]
+        moments = [end_of(text) for text in ends.dictionary.to_pylist()]
         expires = pa.array([one if isinstance(one, int) else None for one in moments], pa.int64()).take(ends.indices)
         names = ("id", "namespace", "metadata")
         self.columns = {**{name: batch.column(name) for name in names}, "expires": expires}
@@ -200,7 +200,10 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
-def _moment(text: str) -> int | TableError:
+def end_of(text: str | None) -> int | TableError | None:
+    """Return the end of a subscription in microseconds, or why its text is none; None without a text."""
+    if text is None:
+        return None
     try:
         return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
     except UnfitError as error:

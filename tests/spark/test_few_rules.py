@@ -1,0 +1,118 @@
+"""Few rules decided in the driver, without Spark: the version afterwards is what the table says, by least change."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tamis
+from tamis.spark.snapshots.few_rules import DELETED, decide
+from tamis.spark.subscriptions.compiling import Compile
+
+SCHEMA = tamis.Schema({"price": tamis.Number()})
+METADATA = pa.map_(pa.string(), pa.string())
+GIVEN = pa.schema(
+    {"id": pa.string(), "namespace": pa.string(), "expires": pa.string(), "metadata": METADATA, "filter": pa.string()}
+    | {DELETED: pa.bool_()}
+)
+KNOWN = pa.schema(
+    {"part": pa.int32(), "row": pa.int32(), "namespace": pa.string(), "id": pa.string(), "filter": pa.string()}
+    | {"expires": pa.int64(), "metadata": METADATA}
+)
+SIDES = pa.list_(pa.float64())
+FORM = pa.schema(
+    {"id": pa.string(), "namespace": pa.string(), "filter": pa.string(), "expires": pa.int64(), "metadata": METADATA}
+    | {"lo": SIDES, "hi": SIDES, "reason": pa.string(), "position": pa.int32()}
+)
+
+#: What rules say: two that differ in metadata or end alone, some that cannot be compiled, and none at all.
+SAYINGS: list[tuple[str | None, str | None, list[tuple[str, str]] | None]] = [
+    ("price < 1", None, None),
+    ("price < 1", None, [("a", "1")]),
+    ("price < 1", "2030-01-01T00:00:00Z", None),
+    ("price < 2", None, None),
+    ("price < 3", None, None),
+    ("price >>", None, None),
+    ("price < 1", "tomorrow", None),
+    (None, None, None),
+]
+END = 1893456000000000
+GOOD = 5
+
+
+def meaning(saying: tuple[Any, ...]) -> tuple[Any, ...]:
+    text, expires, metadata = saying
+    return text, END if expires else None, tuple(metadata or ())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_version_afterwards_is_what_the_table_says(seed: int, whole: bool) -> None:
+    chance = random.Random(seed)
+    keys = [(space, name) for space in ("default", "other") for name in "abcdefgh"]
+    saved = {key: chance.choice(SAYINGS[:GOOD]) for key in keys if chance.random() < 0.6}
+    given = [(key, chance.choice(SAYINGS)) for key in keys if chance.random() < 0.7]
+    given += [(key, chance.choice([saying, chance.choice(SAYINGS)])) for key, saying in given if chance.random() < 0.3]
+    gone = set() if whole else {key for key in keys if chance.random() < 0.2} - {key for key, _ in given}
+    few = decide(_given(given, gone), _known(saved), Compile(SCHEMA.to_json(), None), FORM, whole=whole)
+
+    sayings: dict[Any, set[Any]] = {}
+    for key, saying in given:
+        sayings.setdefault(key, set()).add((saying[0], saying[1], tuple(saying[2] or ())))
+    # The oracle: a rule is what its only saying means, if that can be compiled; else it is none.
+    wanted = {key: meaning(saying) for key, saying in saved.items() if not whole and key not in sayings.keys() | gone}
+    compiled = {meaning(saying) for saying in SAYINGS[:GOOD]}
+    for key, said in sayings.items():
+        [first, *others] = said
+        if not others and first[1] != "tomorrow" and meaning(first) in compiled:
+            wanted[key] = meaning(first)
+
+    rows = dict(enumerate(saved))
+    left = {rows[row] for row in few.leaving["row"].to_pylist()}
+    entered = {(row["namespace"], row["id"]): row for row in few.entering.to_pylist()}
+    result = {key: meaning(saying) for key, saying in saved.items() if key not in left}
+    assert not result.keys() & entered.keys()
+    result |= {
+        key: (row["filter"], row["expires"], tuple(map(tuple, row["metadata"] or ()))) for key, row in entered.items()
+    }
+    assert result == wanted
+    before = {key: meaning(saying) for key, saying in saved.items()}
+    assert entered.keys() == {key for key in wanted if before.get(key) != wanted[key]}  # nothing enters without need
+    assert few.counts == Counter(
+        added=len(wanted.keys() - before.keys()),
+        changed=len(entered.keys() & before.keys()),
+        removed=len(before.keys() - wanted.keys()),
+        unchanged=len({key for key in sayings if key in wanted and before.get(key) == wanted[key]}),
+    )
+    rejected = Counter((row["namespace"], row["id"]) for row in few.rejected.to_pylist())
+    assert rejected.keys() == sayings.keys() - wanted.keys()
+    assert all(row["reason"] for row in few.rejected.to_pylist())
+
+
+def test_rows_without_an_id_are_rejected() -> None:
+    nameless = [(("default", None), SAYINGS[0]), (("default", None), SAYINGS[0])]
+    few = decide(_given(nameless, set()), _known({}), Compile(SCHEMA.to_json(), None), FORM, whole=True)
+    assert [row["reason"] for row in few.rejected.to_pylist()] == ["there is no id"]
+    assert (len(few.leaving), len(few.entering), few.counts) == (0, 0, Counter())
+
+
+def _given(given: list[Any], gone: set[Any]) -> pa.Table:
+    rows = [
+        {"namespace": key[0], "id": key[1], "filter": text, "expires": expires, "metadata": metadata, DELETED: False}
+        for key, (text, expires, metadata) in given
+    ]
+    rows += [{"namespace": space, "id": name, DELETED: True} for space, name in sorted(gone)]
+    return pa.Table.from_pylist(rows, schema=GIVEN)
+
+
+def _known(saved: dict[Any, Any]) -> pa.Table:
+    rows = [
+        {"part": 0, "row": row, "namespace": key[0], "id": key[1], "filter": text}
+        | {"expires": END if expires else None, "metadata": metadata}
+        for row, (key, (text, expires, metadata)) in enumerate(saved.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=KNOWN)
