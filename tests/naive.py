@@ -216,7 +216,7 @@ def _holds(node: Node, value: Any) -> bool:
     if isinstance(node, SpatialTest):
         return spatial_holds(node.function, value, node.geometry)
     if isinstance(node, DistanceTest):
-        return distance(value, node.geometry, node.unit) <= node.distance
+        return distance(value, mended(node.geometry), node.unit) <= node.distance
     if isinstance(node, ClockTest):
         return clock_holds(node, value)
     assert isinstance(node, WithinBall)
@@ -229,6 +229,7 @@ def spatial_holds(function: str, value: shapely.Geometry, operand: shapely.Geome
         value, operand = (
             shapely.transform(one, lambda xy: xy + (xy[:, :1] < 0) * [360.0, 0.0]) for one in (value, operand)
         )
+    operand = mended(operand)
     if is_area(operand) and (is_area(value) or isinstance(value, shapely.Point)) and function != "S_CROSSES":
         return relation(value, operand) in FUNCTIONS[function]
     if function.startswith("RCC_"):
@@ -238,6 +239,14 @@ def spatial_holds(function: str, value: shapely.Geometry, operand: shapely.Geome
         named["overlaps"] &= not named["covered_by"]
         return named[function[4:].lower()]
     return bool(getattr(shapely, function[2:].lower())(value, operand))
+
+
+def mended(shape: shapely.Geometry) -> shapely.Geometry:
+    """Return a geometry; polygons that are not valid as the union of what GEOS makes of the lines of each."""
+    if shape.is_valid or not is_area(shape):
+        return shape
+    pieces = shapely.get_parts(shapely.get_parts(shapely.make_valid(shapely.get_parts(shape))))
+    return shapely.union_all(pieces[shapely.get_dimensions(pieces) == 2])
 
 
 def is_area(shape: shapely.Geometry) -> bool:

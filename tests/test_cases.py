@@ -14,13 +14,13 @@ from tamis import conflicts, covers, errors, reduce, simplify
 from tamis.algebra.evaluate import matches
 from tamis.engine import Engine
 from tamis.index.registry import MATCHERS
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.format import format_node
 from tamis.model.language.lexer import FUNCTIONS
 from tamis.model.language.nodes import Compare, Leaf, Node, SpatialTest, leaves
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.subscription import Subscription
 from tests import naive
 from tests.case_files import Case, arrow_row, each_case, load_cases

@@ -216,7 +216,7 @@ def test_a_path_into_a_variant_column_is_refused_with_the_expression_that_takes_
         match(events, subscriptions, schema=tamis.Schema({"detail.state": tamis.String()}))
 
 
-def test_a_backtest_takes_attributes_that_no_event_has_as_missing(spark: Any) -> None:
+def test_attributes_that_are_no_column_are_missing_in_every_event(spark: Any) -> None:
     filters = [
         ("a", "price < 1"),
         ("b", "elsewhere LIKE 'x%' OR price > 5 AND nowhere IS NULL"),
@@ -227,11 +227,34 @@ def test_a_backtest_takes_attributes_that_no_event_has_as_missing(spark: Any) ->
     events = spark.createDataFrame(
         [(1, 0.5, "a Lamp"), (2, 9.0, "b"), (3, 7.0, None)], "event_id long, price double, name string"
     )
-    found = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
+    absent = r"without a column in the events.*: 'absent', 'elsewhere', 'nowhere'; give strict=True"
+    with pytest.warns(UserWarning, match=absent):
+        found = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
     assert found == {"a": 1, "b": 2, "c": 1, "d": 0}
+    with pytest.warns(UserWarning, match=absent) as told:
+        deliveries = match(events, rules)
+    assert len(told) == 1
+    pairs = {(row["event_id"], row["subscription_id"]) for row in deliveries.collect()}
+    assert pairs == {(1, "a"), (1, "c"), (2, "b"), (3, "b")}
+    engine = tamis.Engine()
+    for id, filter in filters:
+        engine.subscribe(filter, id=id)
+    table = engine.match_table({"price": [0.5, 9.0, 7.0], "name": ["a Lamp", "b", None]})
+    assert {(row + 1, id) for row in range(3) for id in table.of(row)} == pairs, "as a table of the library"
     bad = spark.createDataFrame([("e", "price <")], "id string, filter string")
     with pytest.raises(TableError, match="'e'"):
         backtest(events, rules.union(bad))
+
+
+def test_strict_refuses_rules_about_what_is_no_column(spark: Any) -> None:
+    rules = spark.createDataFrame([("a", "prise < 1"), ("b", "\"*\" ILIKE '%lamp%'")], "id string, filter string")
+    events = spark.createDataFrame([(1, 0.5, "a Lamp")], "event_id long, price double, name string")
+    with pytest.raises(TableError, match="'a': attribute 'prise': unknown .did you mean 'price'"):
+        match(events, rules, strict=True)
+    with pytest.warns(UserWarning, match=r"'prise' \(did you mean 'price'\?\)"):
+        assert [row["subscription_id"] for row in match(events, rules).collect()] == ["b"]
+    keywords = rules.where("id = 'b'")
+    assert [row["subscription_id"] for row in match(events, keywords, strict=True).collect()] == ["b"]
 
 
 def test_rules_of_sigma_meet_numbers_booleans_and_objects(spark: Any) -> None:
@@ -265,8 +288,7 @@ def test_rules_of_sigma_meet_numbers_booleans_and_objects(spark: Any) -> None:
     )
     found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
     assert found == wanted
-    of_columns = rules.where("id IN ('id', 'flag', 'size', 'long (part 1)')")
-    found = {(row["event_id"], row["subscription_id"]) for row in match(events, of_columns).collect()}
-    assert found == {(1, "id"), (1, "flag"), (1, "size"), (1, "long (part 1)"), (2, "long (part 1)")}
+    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, strict=True).collect()}
+    assert found == wanted, "what is inside of a struct is there"
     fired = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
     assert fired == {"id": 1, "flag": 1, "size": 1, "inside": 1, "whole": 1, "long": 2}

@@ -30,9 +30,9 @@ from tamis.algebra.proofs.budget import MAX_PIECES, Budget
 from tamis.algebra.proofs.facts import UNCONSTRAINED, Condition, Facts, negation
 from tamis.algebra.proofs.pieces import pieces_of
 from tamis.algebra.sources import Source, as_subscription
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.language.normalise import filter_of
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import (
     AllOf,
     AnyOf,

@@ -25,6 +25,7 @@ from tamis.model.values import UnfitError, Value, has_lone_surrogate, is_null
 __all__ = [
     "ALL_STRINGS",
     "COMPUTED",
+    "LEARNED_ATTRIBUTES",
     "MAX_ATTRIBUTES",
     "MAX_DECLARED",
     "Event",
@@ -48,6 +49,11 @@ Event = Mapping[str, Value]
 
 #: Attributes of one event, and names that events teach a schema (promises S7, S14).
 MAX_ATTRIBUTES = 256
+#: What a `LimitError` says where a broker would have to learn more than that.
+LEARNED_ATTRIBUTES = (
+    "attributes that a broker learns from filters (start it with a schema that declares them: tamis serve --schema "
+    "FILE; tamis import sigma --schema FILE writes such a file)"
+)
 
 #: Attributes of one schema: rules about many kinds of events name more than one event has.
 MAX_DECLARED = 1_024

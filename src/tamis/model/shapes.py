@@ -21,6 +21,7 @@ import shapely
 from tamis.errors import LimitError
 from tamis.model.geojson import from_geojson, point_of
 from tamis.model.geometry_text import MAX_BYTES, read_wkb, read_wkt
+from tamis.model.repair import repaired
 from tamis.model.values import UnfitError, single, words_for
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ __all__ = [
     "is_plain",
     "is_polygonal",
     "is_simple",
+    "n_rings",
     "operand",
     "parts_of",
     "plain_rings",
     "polygon",
     "region",
+    "valid",
 ]
 
 #: What a region attribute of an event may carry: a point, a line, a polygon, several of them, or a collection.
@@ -68,15 +71,15 @@ _POINT, _POLYGON = int(shapely.GeometryType.POINT), int(shapely.GeometryType.POL
 _Ring = npt.NDArray[np.float64]
 
 
-def region(value: object, *, drop_z: bool = False, geodetic: bool = False) -> RegionValue:
-    """Return the geometry that ``value`` describes, or raise `UnfitError`.
+def region(value: object, *, drop_z: bool = False, geodetic: bool = False, repair: bool = False) -> RegionValue:
+    """Return the valid geometry that ``value`` describes, or raise `UnfitError`.
 
     Accepts shapely geometry, WKT text, WKB bytes, a GeoJSON dict and a pair ``(x, y)``.
 
     >>> region((1, 2)), region("POLYGON((0 0, 4 0, 0 4))".replace("0 4))", "0 4, 0 0))"))
     (<POINT (1 2)>, <POLYGON ((0 0, 4 0, 0 4, 0 0))>)
     """
-    return fitted(operand(value), drop_z=drop_z, geodetic=geodetic)
+    return fitted(operand(value), drop_z=drop_z, geodetic=geodetic, repair=repair)
 
 
 def polygon(value: object) -> shapely.Polygon:
@@ -97,35 +100,52 @@ class Part(NamedTuple):
 
 
 def operand(value: object) -> Operand:
-    """Return the valid geometry that ``value`` describes, or raise `UnfitError`; `fitted` makes it fit a type.
+    """Return the geometry that ``value`` describes, if it is not larger than accepted, or raise `UnfitError`.
 
-    A third coordinate and rings across the antimeridian are left to `fitted`: only the type knows what they mean.
+    `fitted` makes it fit a type. What is not valid, a third coordinate and rings across the antimeridian are left to
+    it: only the type knows what they mean.
     """
     geometry = _decode(value)
-    if isinstance(geometry, shapely.Point):
-        _check_coordinates(geometry)
-        return geometry
-    if isinstance(geometry, shapely.Polygon) and is_simple(geometry):
-        return _checked_polygon(geometry)
-    return _checked_compound(geometry)
+    _check_coordinates(geometry)
+    if not isinstance(geometry, shapely.Point):
+        _check_size(geometry)
+    return shapely.LineString(geometry) if isinstance(geometry, shapely.LinearRing) else geometry
 
 
-def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False) -> Operand:
-    """Return a valid geometry as an attribute holds it, or raise `UnfitError`.
+def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False, repair: bool = False) -> Operand:
+    """Return what `operand` read as an attribute holds it, valid, or raise `UnfitError`.
 
     ``drop_z``: without its third coordinate. ``geodetic``: longitude and latitude, split at the antimeridian.
+    ``repair``: what is not valid is repaired (`tamis.model.repair`).
     """
     if geometry.has_z or geometry.has_m:
         if not drop_z:
             raise UnfitError(_THIRD)
         geometry = shapely.force_2d(geometry)
     if geodetic:
-        return _on_the_globe(geometry)
+        return _on_the_globe(geometry, repair)
     if isinstance(geometry, shapely.Point):
         return geometry
     jump = next((jump for ring in _rings(geometry) if (jump := _find_jump(ring)) is not None), None)
     if jump is not None:
         raise UnfitError(f"an edge from x = {jump[0]:.15g} to {jump[1]:.15g}; {_SPLIT}")
+    return valid(geometry, repair=repair)
+
+
+def valid(geometry: Operand, *, repair: bool = False) -> Operand:
+    """Return a geometry if it is valid, what `repaired` makes of it if that is wanted, or raise `UnfitError`."""
+    flaw = _flaw(geometry)
+    if flaw is not None and repair:
+        geometry = repaired(geometry)
+        _check_coordinates(geometry)
+        _check_size(geometry)
+        flaw = _flaw(geometry)
+        if flaw is not None:
+            raise UnfitError(f"it cannot be repaired: {flaw}")
+    elif flaw is not None:
+        raise UnfitError(f"{flaw}; {_REPAIR}")
+    if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
+        return geometry.geoms[0]
     return geometry
 
 
@@ -160,6 +180,15 @@ def parts_of(found: Operand) -> list[Part]:
     if is_simple(found):
         return [Part(some[0], ())]
     return [Part(shapely.Polygon(one.exterior), tuple(shapely.Polygon(ring) for ring in one.interiors)) for one in some]
+
+
+def n_rings(geometry: Operand) -> int:
+    """Return how many rings and lines a geometry has.
+
+    >>> n_rings(shapely.box(0, 0, 1, 1)), n_rings(shapely.MultiPoint([(0, 0), (1, 1)]))
+    (1, 0)
+    """
+    return len(_rings(geometry))
 
 
 def geometries_of(values: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
@@ -245,6 +274,7 @@ _SPLIT = (
 
 
 _BEYOND = "a longitude beyond 180 or a latitude beyond 90 degrees; the longitude comes first"
+_REPAIR = "mend it, or declare Region(invalid='repair')"
 _THIRD = "a third coordinate is refused: regions lie in the plane; declare Region(z='drop') to leave it out"
 
 
@@ -252,58 +282,55 @@ def _word(geometry: shapely.Geometry) -> str:
     return "point" if isinstance(geometry, shapely.Point) else str(geometry.geom_type)
 
 
-def _checked_polygon(found: shapely.Polygon) -> shapely.Polygon:
-    _check_coordinates(found)
+def _check_size(geometry: shapely.Geometry) -> None:
+    """Raise if a geometry has too many vertices, or a shape that no reader of tamis takes."""
+    vertices = int(shapely.get_num_coordinates(geometry)) - is_simple(geometry)
+    if vertices > MAX_VERTICES:
+        raise LimitError("vertices of a region", vertices, MAX_VERTICES)
+    is_collection = isinstance(geometry, shapely.GeometryCollection)
+    if is_collection and any(isinstance(part, shapely.GeometryCollection) for part in geometry.geoms):
+        raise UnfitError("a collection inside a collection; write its parts into the outer one")
+
+
+def _flaw(geometry: shapely.Geometry) -> str | None:
+    """Say why a geometry is not valid; None if it is."""
+    if isinstance(geometry, shapely.Point):
+        return None
+    if is_simple(geometry):
+        return _ring_flaw(geometry)
+    for part in _members(geometry):
+        if part.is_empty:
+            return "an empty part of a geometry"
+        if isinstance(part, shapely.Polygon):
+            for outer, holes in parts_of(part):
+                flaw = next((flaw for ring in (outer, *holes) if (flaw := _ring_flaw(ring)) is not None), None)
+                if flaw is not None:
+                    return flaw
+    if not geometry.is_valid:
+        return f"not a valid {_word(geometry)}: {shapely.is_valid_reason(geometry)}"
+    return None
+
+
+def _ring_flaw(found: shapely.Polygon) -> str | None:
+    """Say why a polygon without holes is not simple; None if it is."""
     ring = np.ascontiguousarray(shapely.get_coordinates(found))
-    if len(ring) - 1 > MAX_VERTICES:
-        raise LimitError("vertices of a region", len(ring) - 1, MAX_VERTICES)
     points = ring.view(np.complex128)[:, 0]  # one comparison for both coordinates
     others = points[points != points[0]]
     if not others.size or (others == others[0]).all():
-        raise UnfitError("a polygon needs at least three different points")
+        return "a polygon needs at least three different points"
     if (points[1:] == points[:-1]).any():
-        raise UnfitError("a polygon with a repeated point")
+        return "a polygon with a repeated point"
     with np.errstate(all="ignore"):  # GEOS overflows on coordinates near the largest float64
         flaw = _find_flaw(found, ring)
-    if flaw is not None:
-        raise UnfitError(f"not a simple polygon: {flaw}")
-    return found
-
-
-def _checked_compound(geometry: shapely.Geometry) -> shapely.Geometry:
-    """Return a geometry that is neither a point nor a simple polygon, if it is valid and no larger than accepted."""
-    if isinstance(geometry, shapely.LinearRing):
-        geometry = shapely.LineString(geometry)
-    _check_coordinates(geometry)
-    vertices = int(shapely.get_num_coordinates(geometry))
-    if vertices > MAX_VERTICES:
-        raise LimitError("vertices of a region", vertices, MAX_VERTICES)
-    for part in _members(geometry):
-        if part.is_empty:
-            raise UnfitError("an empty part of a geometry")
-        if isinstance(part, shapely.GeometryCollection):
-            raise UnfitError("a collection inside a collection; write its parts into the outer one")
-        if isinstance(part, shapely.Polygon):
-            for outer, holes in parts_of(part):
-                for ring in (outer, *holes):
-                    _checked_polygon(ring)
-    if not geometry.is_valid:
-        raise UnfitError(f"not a valid {_word(geometry)}: {shapely.is_valid_reason(geometry)}")
-    if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
-        return geometry.geoms[0]
-    return geometry
+    return None if flaw is None else f"not a simple polygon: {flaw}"
 
 
 def _members(geometry: shapely.Geometry) -> list[shapely.Geometry]:
-    """Return the points, lines and polygons of a geometry; a collection within a collection as itself."""
-    parts = list(shapely.get_parts(geometry))
+    """Return the points, lines and polygons of a geometry; those of an empty part are itself."""
+    parts = shapely.get_parts(geometry)
     if not isinstance(geometry, shapely.GeometryCollection):
-        return parts
-    return [
-        one
-        for part in parts
-        for one in ([part] if isinstance(part, shapely.GeometryCollection) else shapely.get_parts(part))
-    ]
+        return list(parts)
+    return [one for part in parts for one in ([part] if part.is_empty else shapely.get_parts(part))]
 
 
 def _rings(geometry: shapely.Geometry) -> list[_Ring]:
@@ -357,7 +384,7 @@ def _check_coordinates(geometry: shapely.Geometry) -> None:
         raise UnfitError("NaN and infinity are not coordinates")
 
 
-def _on_the_globe(geometry: Operand) -> Operand:
+def _on_the_globe(geometry: Operand, repair: bool) -> Operand:
     """Return longitudes and latitudes, what crosses the antimeridian cut there; `UnfitError` beyond the poles."""
     if isinstance(geometry, shapely.Point):
         if abs(geometry.x) > 180 or abs(geometry.y) > 90:
@@ -367,17 +394,19 @@ def _on_the_globe(geometry: Operand) -> Operand:
     if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all()):
         raise UnfitError(_BEYOND)
     if not any(_find_jump(ring) is not None for ring in _rings(geometry)):
-        return geometry
+        return valid(geometry, repair=repair)
     if isinstance(geometry, shapely.GeometryCollection):
-        return shapely.GeometryCollection([_on_the_globe(part) for part in geometry.geoms])
-    return _cut(geometry)
+        return shapely.GeometryCollection([_on_the_globe(part, repair) for part in geometry.geoms])
+    return _cut(geometry, repair)
 
 
-def _cut(geometry: shapely.Geometry) -> shapely.Geometry:
-    """Cut a geometry at the antimeridian: move its western half 360 degrees east, and what lies beyond 180 back."""
+def _cut(geometry: shapely.Geometry, repair: bool) -> shapely.Geometry:
+    """Cut a geometry at the antimeridian: move its western half 360 degrees east, and what lies beyond 180 back.
+
+    Whether it is valid is asked of the moved geometry: in the plane, edges that run the wrong way around may cross.
+    """
     east = shapely.transform(geometry, lambda xy: xy + (xy[:, :1] < 0) * np.array([360.0, 0.0]))
-    if not east.is_valid:
-        raise UnfitError(f"not valid across the antimeridian: {shapely.is_valid_reason(east)}")
+    east = valid(east, repair=repair)
     near = shapely.intersection(east, shapely.box(-180, -90, 180, 90))
     far = shapely.intersection(east, shapely.box(180, -90, 540, 90))
     back = shapely.transform(far, lambda xy: xy - np.array([360.0, 0.0]))

@@ -22,7 +22,7 @@ from tamis.model.language.parse import parse
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
-from tamis.model.schema import MAX_ATTRIBUTES, Event, Schema, learn_from_event, presence_of
+from tamis.model.schema import LEARNED_ATTRIBUTES, MAX_ATTRIBUTES, Event, Schema, learn_from_event, presence_of
 from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
@@ -175,7 +175,7 @@ class Content:
         """Return the filters that CQL2 text or JSON means."""
         filters, learned, _ = compile_source(source, self.schema, learns=self.learns)
         if self.learns and len(learned) > MAX_ATTRIBUTES:
-            raise LimitError("attributes of a schema", len(learned), MAX_ATTRIBUTES)
+            raise LimitError(LEARNED_ATTRIBUTES, len(learned), MAX_ATTRIBUTES)
         self.schema = learned
         return filters
 

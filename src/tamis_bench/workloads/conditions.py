@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 
-from tamis.model.spatial_functions import ALL_RELATIONS
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import Ball, Filter, Like, Relation, Spatial, Subscription, Values
 from tamis.model.value_set import ValueSet
 

@@ -22,8 +22,8 @@ from tamis.algebra.proofs.regions import (
 )
 from tamis.algebra.simplify import simplify
 from tamis.geometry.relations import relation
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import Filter, Relation, Spatial
 from tamis.model.types import Region
 from tamis.reduction import reduce

@@ -14,7 +14,7 @@ from tamis.errors import InvariantError
 from tamis.geometry.relations import relation_of, relations
 from tamis.index.counting import CountingMatcher, ScanIndex
 from tamis.index.counting.cr_tree import TABLE_2, CRTree, box_relation
-from tamis.model.spatial_functions import ALL_RELATIONS
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import Filter, Relation, Spatial, Subscription
 from tests.region_worlds import cell_regions, mixed_regions, points
 

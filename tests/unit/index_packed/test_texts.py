@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from tamis.algebra.compiling import compile_source
 from tamis.errors import SnapshotError
 from tamis.index.packed import matcher
 from tamis.index.packed.core import PackedCore
-from tamis.index.packed.texts import finders
+from tamis.index.packed.texts import finders, segment
 from tamis.index.packed.texts.choosing import chosen_postings
 from tamis.index.packed.texts.entries import NewEntry, TextEntries
 from tamis.index.packed.texts.finders import Finder, Literals, finder_of
@@ -289,3 +290,24 @@ def test_a_long_rule_does_not_wait_among_those_that_every_event_meets() -> None:
     core.add_many(np.arange(2, dtype=np.int32)[1:], subscriptions[1:])
     assert (len(core._store.texts._segments), len(core._store.texts._tail)) == (1, 1)
     assert core.match({"s": "a WORD299 and a SHORT one"}).tolist() == [0, 1]
+
+
+def test_only_the_fields_of_an_event_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set of rules names hundreds of fields; an event has a dozen."""
+    names = [f"f{i}" for i in range(300)]
+    engine = tamis.Engine(tamis.Schema({name: tamis.String() for name in names}))
+    for name in names:
+        engine.subscribe(f"{name} ILIKE '%needle%' AND {name} ILIKE '%hay%'", id=name)
+    engine.subscribe("CASEI(f7) = CASEI('')", id="empty")
+    views: list[int] = []
+    scan = segment._Scanner.keep
+
+    def noted(scanner: segment._Scanner, *given: Any) -> Any:
+        views.append(scanner.view)
+        return scan(scanner, *given)
+
+    monkeypatch.setattr(segment._Scanner, "keep", noted)
+    assert engine.match({"f3": "hay and Needle", "f9": "hay"}) == ["f3"]
+    assert 0 < len(set(views)) <= 4
+    assert engine.match({"f7": ""}) == ["empty"]
+    assert engine.match_table({"f3": [None, "needle in hay"], "f7": ["", None]}).of(0) == ["empty"]

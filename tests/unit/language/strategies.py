@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tamis.errors import LimitError
 from tamis.model import shapes
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.reading import condition_of
 from tamis.model.language.limits import check_nesting
 from tamis.model.language.nodes import (
@@ -34,7 +35,6 @@ from tamis.model.language.nodes import (
     TextTest,
     WithinBall,
 )
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import INT64_MIN, UINT64_MAX, UnfitError
 

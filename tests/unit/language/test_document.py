@@ -10,13 +10,13 @@ import pytest
 
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language import limits
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.format import format_node
 from tamis.model.language.lexer import FUNCTIONS
 from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.types import (
     Boolean,
     Date,

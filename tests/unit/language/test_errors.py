@@ -86,10 +86,10 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ("a = TIMESTAMP(5)", Unreadable, 13, "('2026-01-31T12:00:00Z')"),
     ("S_WITHIN(a, POINT(1 nan))", Refused, 12, "NaN and infinity are not coordinates"),
     (
-        "S_WITHIN(a, POLYGON((0 0, 1 1, 1 0, 0 1, 0 0)))",
+        "S_WITHIN(POINT(1 1), POLYGON((0 0, 1 1, 1 0, 0 1, 0 0)))",
         Refused,
-        12,
-        "not a simple polygon: Self-intersection[0.5 0.5]",
+        0,
+        "not a simple polygon: Self-intersection[0.5 0.5]; mend it, or declare Region(invalid='repair')",
     ),
     (
         "S_WITHIN(a, POLYGON((0 0, 1 0, 0 1)))",
@@ -99,12 +99,6 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
     ),
     ("S_WITHIN(a, POLYGON((0 0, 1 0, 0 1, 0 0))", Unreadable, 41, "')'"),
     ("S_WITHIN(a, POLYGON EMPTY)", Refused, 12, "an empty geometry"),
-    (
-        "S_WITHIN(a, MULTILINESTRING((0 0, 0 0)))",
-        Refused,
-        12,
-        "not a valid MultiLineString: Too few points in geometry component[0 0]",
-    ),
     (
         "S_WITHIN(a, BBOX(1, 0, 0, 1))",
         Refused,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tamis.errors import SubscriptionError, TamisError
 from tamis.model import shapes
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import (
     And,
@@ -29,7 +30,6 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.language.parse import parse
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tests.unit.language.strategies import AWKWARD_NAMES, assert_same, every_node, nodes
 
 A, B, C = (Compare(name, "=", True) for name in "abc")

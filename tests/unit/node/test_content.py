@@ -14,7 +14,7 @@ import shapely
 
 from tamis import Boolean, Number, Region, Schema, String, Timestamp, Vector
 from tamis.algebra.evaluate import matches_subscription
-from tamis.errors import EventError, ModelError, SchemaError
+from tamis.errors import EventError, LimitError, ModelError, SchemaError
 from tamis.model.language.format import format_node
 from tamis.model.language.parse import parse
 from tamis.model.subscription import Subscription
@@ -105,3 +105,10 @@ def test_the_text_of_a_document_is_the_same_by_its_shape_and_by_its_tree(shape: 
         with contextlib.suppress(ModelError):  # a literal of another type than the first one
             content.compile_json(data)
     assert by_shape or "timestamp" in shape
+
+
+def test_a_filter_with_too_many_new_attributes_names_the_schema_file() -> None:
+    content = Content()
+    with pytest.raises(LimitError, match=r"tamis serve --schema FILE.*257 is more than the 256 accepted"):
+        content.compile(" AND ".join(f"a{i} = 1" for i in range(257)))
+    assert not content.schema

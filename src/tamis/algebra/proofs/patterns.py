@@ -97,11 +97,12 @@ def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | 
     """
     if budget is not None and budget.exhausted:
         return False
-    plain = [one for one in likes if not one.is_regex]
-    for one, other in itertools.product(plain, plain):
-        if other.negated and not one.negated and one.fold == other.fold and _is_inside(one.pattern, other.pattern):
+    asked = [one for one in likes if not (one.is_regex or one.negated)]
+    barred = [one for one in likes if one.negated and not one.is_regex]  # all but a few, where a long OR is taken away
+    for one, other in itertools.product(asked, barred):
+        if one.fold == other.fold and _is_inside(one.pattern, other.pattern):
             return True
-    wanted = [_shortest(one.pattern) for one in plain if not one.negated]
+    wanted = [_shortest(one.pattern) for one in asked]
     for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
         if text in allowed and _fits_all(text, likes):
             return False

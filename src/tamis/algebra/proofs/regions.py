@@ -24,8 +24,8 @@ import shapely
 
 from tamis.geometry.rcc8 import compose, sets_conflict
 from tamis.geometry.relations import relation_of
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.shapes import RegionValue
-from tamis.model.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import Relation, Spatial
 
 __all__ = [

@@ -36,9 +36,9 @@ from tamis.index.packed.texts.trees import SideStep, steps_of
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.derived.clocks import clock_name
 from tamis.model.derived.formulas import formula_of, is_formula
+from tamis.model.derived.spatial_functions import ALL_RELATIONS
 from tamis.model.pattern import like_pattern
 from tamis.model.shapes import is_polygonal, parts_of
-from tamis.model.spatial_functions import ALL_RELATIONS
 from tamis.model.subscription import (
     AllOf,
     Ball,

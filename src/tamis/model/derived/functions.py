@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tamis.errors import ModelError
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, holds_between
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS, holds_between
 from tamis.model.types import AttributeType, Boolean, Number, Region, ScalarType, String
 
 __all__ = [

@@ -15,6 +15,7 @@ from dataclasses import replace
 import shapely
 
 from tamis.errors import LimitError, SubscriptionError
+from tamis.model.derived.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.binding import UnknownAttributeError, bind_calculated, learned_types
 from tamis.model.language.arithmetic.sets import (
     FALSE,
@@ -29,7 +30,7 @@ from tamis.model.language.arithmetic.sets import (
 )
 from tamis.model.language.foreign.corrections import quoted_name, requoted
 from tamis.model.language.functions.temporal import clock_set
-from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES
+from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES, REGIONS, VERTICES, Budget
 from tamis.model.language.nodes import (
     And,
     ArrayTest,
@@ -56,8 +57,7 @@ from tamis.model.language.nodes import (
 )
 from tamis.model.pattern import like_pattern
 from tamis.model.schema import COMPUTED, Schema, asked_by_filter
-from tamis.model.shapes import Operand, fitted, is_polygonal, is_simple
-from tamis.model.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
+from tamis.model.shapes import Operand, is_polygonal, is_simple, n_rings
 from tamis.model.subscription import (
     AllOf,
     AnyOf,
@@ -166,6 +166,7 @@ class _Binder:
         self.schema = schema
         self.text = text
         self.open = open
+        self.budget = Budget()
 
     def bind(self, node: Node, *, negated: bool) -> Predicate:
         bind_leaf = _BINDERS.get(type(node))
@@ -260,7 +261,7 @@ class _Binder:
         kind = self.known(leaf)
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, and {leaf.function} asks for a region")
-        geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
+        geometry = _fitted(leaf.geometry, kind, self.budget)
         if leaf.function in BY_DIMENSION or not is_simple(geometry):
             return self.geometric(leaf, geometry, negated)
         relations = SPATIAL_FUNCTIONS[leaf.function]
@@ -284,7 +285,7 @@ class _Binder:
         if leaf.unit is not None and not kind.geodetic:
             problem = "its distances are in the unit of its coordinates; leave the unit out, or declare"
             raise self.error(leaf, f"{problem} Region(geodetic=True) for degrees of longitude and latitude")
-        geometry = fitted(leaf.geometry, drop_z=kind.z == "drop", geodetic=kind.geodetic)
+        geometry = _fitted(leaf.geometry, kind, self.budget)
         if kind.geodetic:
             DISTANCE_VERTICES.check(int(shapely.get_num_coordinates(geometry)))
             DISTANCE_DEGREES.check(math.ceil(geometry.length))
@@ -317,6 +318,16 @@ class _Binder:
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
         self.vector(leaf, "V_WITHIN", len(leaf.center))
         return Ball(leaf.attribute, leaf.center, leaf.radius, negated)
+
+
+def _fitted(geometry: Operand, kind: Region, budget: Budget) -> Operand:
+    """Return an operand as its type has it; a repair must not make more of it than a filter may hold."""
+    fitted = kind.fitted(geometry)
+    if fitted is not geometry:
+        budget.spend(REGIONS, max(0, n_rings(fitted) - n_rings(geometry)))
+        n_more = shapely.get_num_coordinates(fitted) - shapely.get_num_coordinates(geometry)
+        budget.spend(VERTICES, max(0, int(n_more)))
+    return fitted
 
 
 def _bind_joint(binder: _Binder, node: Node, negated: bool) -> Predicate:

@@ -20,6 +20,7 @@ from typing import Any
 
 from tamis.errors import SubscriptionError, SubscriptionSyntaxError
 from tamis.model.derived.functions import RELATIONS, find_function
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS, constant_relation
 from tamis.model.geojson import to_geojson
 from tamis.model.language import limits, literals
 from tamis.model.language.arithmetic.reading import condition_of
@@ -73,7 +74,6 @@ from tamis.model.language.nodes import (
     WithinBall,
 )
 from tamis.model.shapes import Operand
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS, holds_between
 from tamis.model.text.folding import Fold, fold_text
 
 __all__ = ["from_json", "from_json_text", "to_json"]
@@ -240,7 +240,7 @@ class _Reader(ValueReader):
         geometry = self.geometry(args[0], here)
         if not is_property(args[1]):
             other = self.geometry(args[1], there)
-            return Constant(placed(path, fitting, holds_between, 0, function, geometry, other))
+            return Constant(placed(path, fitting, constant_relation, 0, function, geometry, other))
         return SpatialTest(TURNED.get(function, function), self.attribute(args[1], there), geometry)
 
     def _array_test(self, op: str, args: Sequence[Any], path: str) -> Node:

@@ -11,13 +11,13 @@ import numpy as np
 from tamis.errors import SubscriptionError, shorten
 from tamis.model import values
 from tamis.model.derived.functions import RELATIONS, find_function
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language import limits, literals
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import ARRAY_FUNCTIONS, FOLDS
 from tamis.model.language.literals import Refusal
 from tamis.model.language.nodes import Arithmetic, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.shapes import Operand
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 

@@ -18,12 +18,12 @@ from typing import Any
 from lark.lexer import Lexer, LexerState
 
 from tamis.model.derived.functions import find_function, function_names
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language import limits, literals
 from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
 from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
 from tamis.model.language.nodes import Between, Compare, IsIn, IsLike, IsNull
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.text.folding import Fold
 
 __all__ = [

@@ -25,10 +25,10 @@ import shapely
 
 from tamis.errors import SubscriptionError, shorten
 from tamis.model import shapes, values
+from tamis.model.derived.spatial_functions import METRES
 from tamis.model.geometry_text import coordinate, exact_wkt
 from tamis.model.language import limits
 from tamis.model.language.nodes import Instant
-from tamis.model.spatial_functions import METRES
 from tamis.model.text.folding import Fold, fold_text
 from tamis.model.values import UnfitError
 

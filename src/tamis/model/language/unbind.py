@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tamis.errors import SubscriptionError
 from tamis.model.derived.formulas import formula_of, is_formula
 from tamis.model.derived.functions import find_function
+from tamis.model.derived.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.writing import with_expression, written_form
 from tamis.model.language.format import format_node
 from tamis.model.language.functions.temporal import DAYS, WEEK
@@ -33,7 +34,6 @@ from tamis.model.language.nodes import (
 )
 from tamis.model.pattern import prefix_stop
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import ALL_RELATIONS, SPATIAL_FUNCTIONS
 from tamis.model.subscription import (
     AllOf,
     AnyOf,

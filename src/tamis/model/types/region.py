@@ -43,10 +43,12 @@ class Region(AttributeType):
 
     ``z="drop"`` leaves a third coordinate out, which is refused otherwise. ``geodetic``: the coordinates are degrees of
     longitude and latitude; distances are metres on the sphere, and what crosses the antimeridian is split there.
+    ``invalid="repair"`` repairs what is not valid, in events and in subscriptions; it is refused otherwise.
     """
 
     z: str | None = None
     geodetic: bool = False
+    invalid: str = "refuse"
     name: ClassVar[str] = "region"
     form: ClassVar[Form] = Form.REGION
     python_types: ClassVar[tuple[type, ...]] = (shapely.Geometry,)
@@ -56,13 +58,20 @@ class Region(AttributeType):
             raise SchemaError("", f"z is 'drop' or None, not {self.z!r}")
         if not isinstance(self.geodetic, bool):
             raise SchemaError("", f"geodetic is true or false, not {self.geodetic!r}")
+        if self.invalid not in ("refuse", "repair"):
+            raise SchemaError("", f"invalid is 'refuse' or 'repair', not {self.invalid!r}")
 
     def canonical(self, value: object) -> shapes.RegionValue:
         """Return valid shapely geometry from WKT, WKB, GeoJSON, shapely or (x, y)."""
-        found = shapes.region(value, drop_z=self.z == "drop", geodetic=self.geodetic)
+        found = self.fitted(shapes.operand(value))
         if self.geodetic and not isinstance(found, shapely.Point) and found.length > MAX_DEGREES:
             raise LimitError("degrees of all edges of a geodetic region", math.ceil(found.length), MAX_DEGREES)
         return found
+
+    def fitted(self, geometry: shapes.Operand) -> shapes.Operand:
+        """Return what `tamis.model.shapes.operand` read as values and conditions of this type have it."""
+        repair = self.invalid == "repair"
+        return shapes.fitted(geometry, drop_z=self.z == "drop", geodetic=self.geodetic, repair=repair)
 
     @classmethod
     def of_value(cls, value: object) -> Self | None:

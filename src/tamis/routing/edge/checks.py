@@ -19,7 +19,7 @@ from tamis.algebra.evaluate import matches
 from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
-from tamis.model.schema import MAX_ATTRIBUTES, Schema
+from tamis.model.schema import LEARNED_ATTRIBUTES, MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
@@ -201,7 +201,7 @@ class Checks:
             return False
         extended = content.schema.extended(draft.learned, "the subscription")
         if len(extended) > max(MAX_ATTRIBUTES, len(content.schema)):
-            raise LimitError("attributes of a schema", len(extended), MAX_ATTRIBUTES)
+            raise LimitError(LEARNED_ATTRIBUTES, len(extended), MAX_ATTRIBUTES)
         content.schema = extended
         return True
 

@@ -135,7 +135,8 @@ class HttpCalls:
             except (OSError, http.client.HTTPException) as error:
                 problem = str(error)
             if time.monotonic() + pause > end:
-                raise ConnectionLostError(self.url, f"no answer within {self.patience:g} s: {problem}")
+                within = f" within {self.patience:g} s" if self.patience else ""
+                raise ConnectionLostError(self.url, f"no answer{within}: {problem}")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

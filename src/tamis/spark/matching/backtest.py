@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import quoted, require, schema_of
-from tamis.spark.matching.match import learned_schema, match
+from tamis.spark.columns import quoted, require
+from tamis.spark.matching.match import match
 from tamis.spark.snapshots.snapshot import read_snapshot
 
 __all__ = ["backtest"]
@@ -30,13 +30,11 @@ def backtest(
     ``time`` is a timestamp column of the events; without it ``day`` is null and there is a row per rule. The other
     parameters are those of `match`. The result is as large as rules times days, and not collected.
 
-    Without ``schema`` an attribute that rules of a DataFrame name and events lack is missing in all events. The parts
-    of a long Sigma rule are counted as that rule, once per event id, where the rules carry their metadata.
+    The parts of a long Sigma rule are counted as that rule, once per event id, where the rules carry their metadata.
     """
     require(events, [event_id, *([time] if time else [])], "the table of events")
     if schema is None and isinstance(subscriptions, DataFrame):
         require(subscriptions, ["filter"], "the table of subscriptions")
-        schema = learned_schema(schema_of(events), subscriptions)
     deliveries = match(
         events,
         subscriptions,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,7 @@ from tamis.engine import snapshot
 from tamis.engine.snapshot import Version
 from tamis.engine.snapshot.manifest import Manifest, read_manifest
 from tamis.errors import ModelError, TableError
-from tamis.model.schema import Schema
+from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.types import AttributeType, String
 from tamis.model.values import moment
@@ -46,6 +48,7 @@ def match(
     namespace_column: str | None = None,
     payload: Sequence[str] = (),
     now: object = None,
+    strict: bool = False,
 ) -> DataFrame:
     """Return (event_id, subscription_id) for every subscription that matches an event, once each.
 
@@ -66,13 +69,17 @@ def match(
         Columns of the events that every delivery carries along.
     now
         The moment that decides which subscriptions have ended; the present when not given.
+    strict
+        Without a schema, an attribute that rules of a DataFrame name and that has no column in the events is missing in
+        every event, as in a table that `tamis.Engine.match_table` matches; a warning names it. True: such rules are
+        refused.
 
     An event whose values do not fit the schema matches nothing; `check_events` tells which and why. The version
     is fixed here: what is published later is seen by later calls, and by `match_stream` as it runs.
     """
     require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
     if isinstance(subscriptions, DataFrame):
-        schema, subscriptions = _indexed_for(events, subscriptions, schema)
+        schema, subscriptions = _indexed_for(events, subscriptions, schema, strict)
     version = snapshot.version_at(subscriptions)
     plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload)
     return plan.deliveries(moment_of(now))
@@ -169,10 +176,11 @@ def _schema_for(events: DataFrame, manifest: Manifest, version: Version, given: 
     return saved.extended({name: found[name] for name in found if name not in saved}, "the events")
 
 
-def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None) -> tuple[Schema, Version]:
+def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None, strict: bool) -> tuple[Schema, Version]:
     """Index rules under a schema, or under what the columns of the events suggest.
 
-    A number or boolean that rules ask for its text is read as text then.
+    A number or boolean that rules ask for its text is read as text then. Attributes without a column have the types
+    that rules show, unless ``strict``.
     """
     if schema is not None:
         return schema, indexed(rules, schema)
@@ -180,11 +188,30 @@ def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None) -> 
     try:
         return shown, indexed(rules, shown)
     except TableError:
-        asked = learned_schema(shown, rules)
-        retyped = Schema({name: asked[name] for name in shown})
-        if retyped == shown:
+        named = learned_schema(shown, rules)
+        there = {*shown, *events.columns, ALL_STRINGS}
+        absent = sorted(name for name in named if name not in there and name.partition(".")[0] not in there)
+        learned = Schema({name: named[name] for name in named if not strict or name not in absent})
+        if learned == shown:
             raise
-        return retyped, indexed(rules, retyped)
+    version = indexed(rules, learned)
+    if absent:
+        _warn_of_absent(absent, shown)
+    return learned, version
+
+
+def _warn_of_absent(names: Sequence[str], columns: Schema) -> None:
+    """Warn once that rules name attributes which no event has; one that resembles a column may be a typing error."""
+    near = {name: difflib.get_close_matches(name, columns, n=1, cutoff=0.8) for name in names}
+    likely = sorted(names, key=lambda name: not near[name])  # stable: what may be an error comes first
+    told = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in likely[:_NAMED]]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    warnings.warn(
+        f"rules name attributes without a column in the events, which count as missing in every event: "
+        f"{', '.join(told)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def learned_schema(schema: Schema, rules: DataFrame) -> Schema:

@@ -54,8 +54,13 @@ class Segment:
             self._tokens.append(token)
 
     def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> list[tuple[_Ints, _Ints]]:
-        """Return rows and entries that are met; a pair may come twice."""
-        return [scanner.keep(columns, strings, points, memo) for scanner in self._scanners]
+        """Return rows and entries that are met; a pair may come twice.
+
+        A literal is not empty, so views without text need no scanner: of the hundreds of fields that a set of rules
+        may name, an event has a dozen.
+        """
+        has_text = (strings.offsets[:, -1] > strings.offsets[:, 0]).tolist()
+        return [scanner.keep(columns, strings, points, memo) for scanner in self._scanners if has_text[scanner.view]]
 
     @property
     def n_bytes(self) -> int:
@@ -74,7 +79,7 @@ class _Scanner:
     """The literals of one view, anywhere in it or at one end."""
 
     def __init__(self, postings: Postings) -> None:
-        self._view = int(postings.view[0])
+        self.view = int(postings.view[0])
         begins = _begins(postings.value, postings.size)
         self._at = np.append(begins, len(postings.entry))
         self._posted, self._first_test = postings.entry, postings.test
@@ -83,9 +88,9 @@ class _Scanner:
         self._finder = finder_of(literals, Anchor(int(postings.anchor[0])))
 
     def keep(self, columns: EntryColumns, strings: Strings, points: _Points, memo: Memo) -> tuple[_Ints, _Ints]:
-        hits = self._finder.find(strings.text, strings.offsets[self._view])
+        hits = self._finder.find(strings.text, strings.offsets[self.view])
         postings = self._at, self._posted, self._first_test, self._says
-        return keep_found(hits, postings, columns, strings, self._view, points, memo)
+        return keep_found(hits, postings, columns, strings, self.view, points, memo)
 
     @property
     def n_bytes(self) -> int:

@@ -34,16 +34,15 @@ def strings_of_table(events: EventTable, views: Sequence[View]) -> Strings:
 
 def strings_of_event(event: Event, views: Sequence[View]) -> Strings:
     """Return the strings of one event."""
-    text, offsets, present = bytearray(), [], []
-    for name, fold in views:
-        value, start = event.get(name), len(text)
-        if isinstance(value, str):
+    text = bytearray()
+    offsets, present = np.zeros((max(1, len(views)), 2), np.int64), np.zeros((max(1, len(views)), 1), np.bool_)
+    for number, (name, fold) in enumerate(views):
+        value = event.get(name)
+        if isinstance(value, str):  # of the hundreds of fields that a set of rules may name, an event has a dozen
+            start = len(text)
             text += fold_text(value, fold).encode()
-        offsets.append((start, len(text)))
-        present.append((isinstance(value, str),))
-    if not offsets:
-        return _joined([], 1)
-    return Strings(np.frombuffer(text, np.uint8), np.array(offsets, np.int64), np.array(present, np.bool_))
+            offsets[number], present[number] = (start, len(text)), True
+    return Strings(np.frombuffer(text, np.uint8), offsets, present)
 
 
 def _raw(column: Column | None, n: int) -> _Laid:

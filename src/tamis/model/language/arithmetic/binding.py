@@ -16,6 +16,7 @@ from typing import Any
 from tamis.errors import shorten
 from tamis.model.derived.formulas import formula_name, formula_of
 from tamis.model.derived.functions import COMPARE, DECIMAL, RELATIONS, find_function
+from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.linear import Sum, as_literal, calculated
 from tamis.model.language.arithmetic.reading import condition_of, is_literal
 from tamis.model.language.arithmetic.sets import FALSE, RANGES, TRUE, joined, values_in
@@ -23,7 +24,6 @@ from tamis.model.language.arithmetic.writing import expression_text, literal_tex
 from tamis.model.language.lexer import TURNED
 from tamis.model.language.nodes import Arithmetic, Calculated, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.schema import Schema
-from tamis.model.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.subscription import AllOf, AnyOf, Predicate, Values
 from tamis.model.types import (
     AttributeType,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tamis.model.derived.spatial_functions import constant_relation
 from tamis.model.language.folded_text import leaf
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import TURNED, Piece
 from tamis.model.language.literals import Refusal, check_cosine, check_distance, fitting
 from tamis.model.language.nodes import Constant, CosineTest, DistanceTest, NetworkTest, SpatialTest, WithinBall
-from tamis.model.spatial_functions import holds_between
 
 __all__ = ["FunctionCalls"]
 
@@ -39,7 +39,7 @@ class FunctionCalls:
     def constant_spatial_test(self, pieces: list[Piece]) -> Piece:
         """Read a spatial function of two geometries, which is TRUE or FALSE."""
         function, _, first, _, second, closed = pieces
-        value = fitting(holds_between, function.start, function.value, first.value, second.value)
+        value = fitting(constant_relation, function.start, function.value, first.value, second.value)
         return leaf(Constant(value, (function.start, closed.end)), function, closed)
 
     def within_distance(self, pieces: list[Piece]) -> Piece:

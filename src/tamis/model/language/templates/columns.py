@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tamis.model.derived.spatial_functions import METRES
 from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
 from tamis.model.language.templates.texts import CircleLiterals, Condition, Ranges, Template
-from tamis.model.spatial_functions import METRES
 from tamis.model.types import Number, ScalarType, String, Timestamp
 from tamis.model.values import UnfitError
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import shapely
 
-from tamis.model.shapes import Operand
+from tamis.model.shapes import Operand, valid
 from tamis.model.subscription import Relation
 from tamis.model.values import UnfitError
 
-__all__ = ["ALL_RELATIONS", "BY_DIMENSION", "METRES", "SPATIAL_FUNCTIONS", "holds_between"]
+__all__ = ["ALL_RELATIONS", "BY_DIMENSION", "METRES", "SPATIAL_FUNCTIONS", "constant_relation", "holds_between"]
 
 ALL_RELATIONS = frozenset(Relation)
 
@@ -37,8 +37,16 @@ BY_DIMENSION = frozenset({"S_OVERLAPS", "S_CROSSES"})
 METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "ft": 0.3048}
 
 
+def constant_relation(function: str, first: Operand, second: Operand) -> bool:
+    """Whether a function holds between two geometries of a subscription, which `UnfitError` says if they are not valid.
+
+    No attribute is asked, so no type says that they may be repaired.
+    """
+    return holds_between(function, valid(first), valid(second))
+
+
 def holds_between(function: str, first: Operand, second: Operand) -> bool:
-    """Whether a function of the OGC holds between two geometries that both stand in a subscription; z does not count.
+    """Whether a function of the OGC holds between two valid geometries; z does not count.
 
     >>> holds_between("S_TOUCHES", shapely.box(0, 0, 1, 1), shapely.Point(1, 1))
     True
