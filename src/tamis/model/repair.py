@@ -20,7 +20,7 @@ import shapely
 from tamis.errors import LimitError
 from tamis.model.values import UnfitError
 
-__all__ = ["MAX_CONTACTS", "repaired"]
+__all__ = ["MAX_CONTACTS", "NothingLeftError", "repaired"]
 
 #: Pairs of edges that meet, besides neighbours: GEOS needs 15 ms for 1,000 of them among 10,000 vertices.
 MAX_CONTACTS = 1_000
@@ -29,10 +29,17 @@ MAX_CONTACTS = 1_000
 _MAX_PAIRS = 4_000_000
 
 
+class NothingLeftError(UnfitError):
+    """A repair would leave nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing is left of it when it is repaired: it has no area, or no length")
+
+
 def repaired(geometry: shapely.Geometry) -> shapely.Geometry:
     """Return what is valid of a plane geometry with finite coordinates; its dimension stays, a collection's too.
 
-    `UnfitError` when nothing is left, `LimitError` when too many of its edges meet.
+    `NothingLeftError` when nothing is left, `LimitError` when too many of its edges meet.
 
     >>> repaired(shapely.from_wkt("POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))"))
     <MULTIPOLYGON (((1 1, 2 2, 2 0, 1 1)), ((0 0, 0 2, 1 1, 0 0)))>
@@ -45,7 +52,7 @@ def repaired(geometry: shapely.Geometry) -> shapely.Geometry:
     except shapely.errors.GEOSException as error:
         raise UnfitError(f"it cannot be repaired: {str(error).splitlines()[0]}") from None
     if not made:
-        raise UnfitError("nothing is left of it when it is repaired: it has no area, or no length")
+        raise NothingLeftError
     return shapely.GeometryCollection(made) if isinstance(geometry, shapely.GeometryCollection) else made[0]
 
 

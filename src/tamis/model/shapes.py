@@ -10,6 +10,7 @@ crosses the antimeridian has to be split there; a geodetic attribute does it its
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -21,7 +22,7 @@ import shapely
 from tamis.errors import LimitError
 from tamis.model.geojson import from_geojson, point_of
 from tamis.model.geometry_text import MAX_BYTES, read_wkb, read_wkt
-from tamis.model.repair import repaired
+from tamis.model.repair import NothingLeftError, repaired
 from tamis.model.values import UnfitError, single, words_for
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ _ROWS_FOR_GEOS = 1000
 
 #: A ring with no vertex nearer to x = 0 than this may cross the antimeridian.
 _NEAR_THE_ANTIMERIDIAN = 120
+
+#: How often a geometry is cut or repaired, and looked at again. Cut pieces do not jump, so few need more than three.
+_MAX_ROUNDS = 6
 
 #: Up to this many rows it is quicker to compare every pair of edges than to sweep.
 _ROWS_TO_COMPARE = 200
@@ -122,14 +126,31 @@ def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False, r
         if not drop_z:
             raise UnfitError(_THIRD)
         geometry = shapely.force_2d(geometry)
+    geometry = _unwrapped(geometry)
+    for _ in range(_MAX_ROUNDS):
+        changed = _fitted_once(geometry, geodetic, repair)
+        if changed is geometry:
+            return geometry
+        _check_size(changed)
+        geometry = changed
+    raise UnfitError(_ENDLESS)
+
+
+def _fitted_once(geometry: Operand, geodetic: bool, repair: bool) -> Operand:
+    """Cut a geometry at the antimeridian, or else repair it; the same object if neither is needed.
+
+    What one of them makes may need the other: a ring may jump over the antimeridian once its spike is gone.
+    """
     if geodetic:
-        return _on_the_globe(geometry, repair)
-    if isinstance(geometry, shapely.Point):
+        _check_degrees(geometry)
+    if isinstance(geometry, shapely.Point) and not geometry.is_empty:
         return geometry
-    jump = next((jump for ring in _rings(geometry) if (jump := _find_jump(ring)) is not None), None)
-    if jump is not None:
+    jump = _first_jump(geometry)
+    if jump is None:
+        return valid(geometry, repair=repair)
+    if not geodetic:
         raise UnfitError(f"an edge from x = {jump[0]:.15g} to {jump[1]:.15g}; {_SPLIT}")
-    return valid(geometry, repair=repair)
+    return _cut(geometry, repair)
 
 
 def valid(geometry: Operand, *, repair: bool = False) -> Operand:
@@ -144,9 +165,7 @@ def valid(geometry: Operand, *, repair: bool = False) -> Operand:
             raise UnfitError(f"it cannot be repaired: {flaw}")
     elif flaw is not None:
         raise UnfitError(f"{flaw}; {_REPAIR}")
-    if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
-        return geometry.geoms[0]
-    return geometry
+    return _unwrapped(geometry)
 
 
 def is_simple(found: Operand) -> bool:
@@ -274,6 +293,8 @@ _SPLIT = (
 
 
 _BEYOND = "a longitude beyond 180 or a latitude beyond 90 degrees; the longitude comes first"
+_ENDLESS = "it cannot be repaired: each repair leaves edges that jump over the antimeridian; split it there"
+_TORN = "a ring crosses the antimeridian, and another ring of its polygon lies around x = 0; split the polygon at 180"
 _REPAIR = "mend it, or declare Region(invalid='repair')"
 _THIRD = "a third coordinate is refused: regions lie in the plane; declare Region(z='drop') to leave it out"
 
@@ -292,8 +313,17 @@ def _check_size(geometry: shapely.Geometry) -> None:
         raise UnfitError("a collection inside a collection; write its parts into the outer one")
 
 
+def _unwrapped(geometry: shapely.Geometry) -> shapely.Geometry:
+    """Return the only point or polygon of a geometry of several, any other geometry as it is."""
+    if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
+        return geometry.geoms[0]
+    return geometry
+
+
 def _flaw(geometry: shapely.Geometry) -> str | None:
     """Say why a geometry is not valid; None if it is."""
+    if geometry.is_empty:
+        return "an empty part of a geometry"
     if isinstance(geometry, shapely.Point):
         return None
     if is_simple(geometry):
@@ -326,7 +356,7 @@ def _ring_flaw(found: shapely.Polygon) -> str | None:
 
 
 def _members(geometry: shapely.Geometry) -> list[shapely.Geometry]:
-    """Return the points, lines and polygons of a geometry; those of an empty part are itself."""
+    """Return the points, lines and polygons of a geometry; an empty part of a collection counts as one."""
     parts = shapely.get_parts(geometry)
     if not isinstance(geometry, shapely.GeometryCollection):
         return list(parts)
@@ -344,6 +374,11 @@ def _rings(geometry: shapely.Geometry) -> list[_Ring]:
         elif isinstance(part, shapely.LineString):
             found.append(shapely.get_coordinates(part))
     return found
+
+
+def _first_jump(geometry: shapely.Geometry) -> tuple[float, float] | None:
+    """Return the ends of an edge that jumps over the antimeridian, if a ring or line of a geometry has one."""
+    return next((jump for ring in _rings(geometry) if (jump := _find_jump(ring)) is not None), None)
 
 
 def _find_jump(ring: npt.NDArray[np.float64]) -> tuple[float, float] | None:
@@ -384,32 +419,55 @@ def _check_coordinates(geometry: shapely.Geometry) -> None:
         raise UnfitError("NaN and infinity are not coordinates")
 
 
-def _on_the_globe(geometry: Operand, repair: bool) -> Operand:
-    """Return longitudes and latitudes, what crosses the antimeridian cut there; `UnfitError` beyond the poles."""
-    if isinstance(geometry, shapely.Point):
-        if abs(geometry.x) > 180 or abs(geometry.y) > 90:
-            raise UnfitError(_BEYOND)
-        return geometry
-    x, y = shapely.get_coordinates(geometry).T
-    if not ((np.abs(x) <= 180).all() and (np.abs(y) <= 90).all()):
+def _check_degrees(geometry: Operand) -> None:
+    if isinstance(geometry, shapely.Point) and not geometry.is_empty:
+        is_on_the_globe = abs(geometry.x) <= 180 and abs(geometry.y) <= 90
+    else:
+        is_on_the_globe = bool((np.abs(shapely.get_coordinates(geometry)) <= (180, 90)).all())
+    if not is_on_the_globe:
         raise UnfitError(_BEYOND)
-    if not any(_find_jump(ring) is not None for ring in _rings(geometry)):
-        return valid(geometry, repair=repair)
-    if isinstance(geometry, shapely.GeometryCollection):
-        return shapely.GeometryCollection([_on_the_globe(part, repair) for part in geometry.geoms])
-    return _cut(geometry, repair)
 
 
 def _cut(geometry: shapely.Geometry, repair: bool) -> shapely.Geometry:
-    """Cut a geometry at the antimeridian: move its western half 360 degrees east, and what lies beyond 180 back.
+    """Cut the parts of a geometry that cross the antimeridian; what a repair leaves nothing of is dropped."""
+    is_collection = isinstance(geometry, shapely.GeometryCollection)
+    pieces: list[shapely.Geometry] = []
+    for part in shapely.get_parts(geometry):
+        with contextlib.suppress(NothingLeftError):
+            if is_collection:
+                pieces.append(fitted(part, geodetic=True, repair=repair))
+            else:
+                pieces += [part] if _first_jump(part) is None else _halves(part, repair)
+    if not pieces:
+        raise NothingLeftError
+    if is_collection:
+        return shapely.GeometryCollection(pieces)
+    return (shapely.multipolygons if is_polygonal(geometry) else shapely.multilinestrings)(pieces)
+
+
+def _halves(part: shapely.Geometry, repair: bool) -> list[shapely.Geometry]:
+    """Cut a polygon or line at the antimeridian: move its western half 360 degrees east, and what is beyond 180 back.
 
     Whether it is valid is asked of the moved geometry: in the plane, edges that run the wrong way around may cross.
     """
-    east = shapely.transform(geometry, lambda xy: xy + (xy[:, :1] < 0) * np.array([360.0, 0.0]))
+    if isinstance(part, shapely.Polygon) and _is_torn(part):
+        raise UnfitError(_TORN)
+    east = shapely.transform(part, lambda xy: xy + (xy[:, :1] < 0) * np.array([360.0, 0.0]))
     east = valid(east, repair=repair)
     near = shapely.intersection(east, shapely.box(-180, -90, 180, 90))
     far = shapely.intersection(east, shapely.box(180, -90, 540, 90))
     back = shapely.transform(far, lambda xy: xy - np.array([360.0, 0.0]))
-    kind = east.geom_type.removeprefix("Multi")
-    pieces = [part for part in shapely.get_parts([near, back]) if part.geom_type == kind]
-    return shapely.MultiPolygon(pieces) if "Polygon" in east.geom_type else shapely.MultiLineString(pieces)
+    dimension = shapely.get_dimensions(part)
+    return [piece for piece in shapely.get_parts([near, back]) if shapely.get_dimensions(piece) == dimension]
+
+
+def _is_torn(polygon: shapely.Polygon) -> bool:
+    """Whether a ring of a polygon that is to be moved lies on both sides of x = 0, and not across the antimeridian."""
+    outer, *holes = _rings(polygon)
+    if _has_both_signs(outer) and _find_jump(outer) is None:
+        return True
+    return any(_has_both_signs(hole) and np.abs(hole[:, 0]).min() < _NEAR_THE_ANTIMERIDIAN for hole in holes)
+
+
+def _has_both_signs(ring: _Ring) -> bool:
+    return bool(ring[:, 0].min() < 0 <= ring[:, 0].max())

@@ -17,6 +17,7 @@ from tamis.model.schema import Schema
 from tamis.model.shapes import MAX_VERTICES, region, valid
 from tamis.model.types import Region
 from tamis.model.values import UnfitError
+from tamis.node.content import Content
 from tests.effort import effort
 
 MENDING = Region(invalid="repair")
@@ -83,9 +84,99 @@ def test_only_two_words_say_what_happens() -> None:
     with pytest.raises(SchemaError, match="invalid is 'refuse' or 'repair', not 'ignore'"):
         Region(invalid="ignore")
     assert Schema.from_json(Schema({"a": MENDING}).to_json()) == Schema({"a": MENDING})
+    assert Region(invalid="refuse") == Region()
+    assert Schema.from_json('{"attributes": {"a": {"type": "region", "invalid": "refuse"}}}') == Schema({"a": Region()})
 
 
 _COORDINATE = st.integers(0, 6)
+
+#: Without its spike, a ring that jumps from -170 to 170.
+HIDDEN_JUMP = "POLYGON ((-170 0, 0 -5, -170 0, 170 0, 170 10, -170 10, -170 0))"
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (
+            HIDDEN_JUMP,
+            "MULTIPOLYGON (((170 0, 180 0, 180 10, 170 10, 170 0)), ((-180 0, -170 0, -170 10, -180 10, -180 0)))",
+        ),
+        (
+            "POLYGON ((170 0, 175 0, 175 5, 170 5, 170 2, -170 2, 170 2, 170 0))",
+            "POLYGON ((170 0, 175 0, 175 5, 170 5, 170 0))",
+        ),
+        (
+            "GEOMETRYCOLLECTION (LINESTRING (5 5, 5 5), LINESTRING (170 0, -170 0))",
+            "GEOMETRYCOLLECTION (MULTILINESTRING ((170 0, 180 0), (-180 0, -170 0)))",
+        ),
+        (
+            "GEOMETRYCOLLECTION(POINT EMPTY, POLYGON((170 0, -170 0, 170 0)), POINT(1 1), LINESTRING (170 0, -170 0))",
+            "GEOMETRYCOLLECTION (POINT (1 1), MULTILINESTRING ((170 0, 180 0), (-180 0, -170 0)))",
+        ),
+        (
+            "MULTIPOLYGON (((170 0, -170 0, 170 0)), ((1 1, 2 1, 2 2, 1 1)))",
+            "POLYGON ((1 1, 2 1, 2 2, 1 1))",
+        ),
+    ],
+)
+def test_a_repair_on_the_globe_leaves_what_would_be_read_again(form: str, expected: str) -> None:
+    mended = Region(geodetic=True, invalid="repair").canonical(form)
+    assert shapely.equals(mended, shapely.from_wkt(expected))
+    assert mended.geom_type == shapely.from_wkt(expected).geom_type
+
+
+def test_a_part_far_from_the_antimeridian_stays_where_it_is() -> None:
+    crossing, far = "(170 0, -170 0, -170 5, 170 5, 170 0)", "(-10 0, 10 0, 10 10, -10 10, -10 0)"
+    for invalid in ("refuse", "repair"):
+        cut = Region(geodetic=True, invalid=invalid).canonical(f"MULTIPOLYGON (({crossing}), ({far}))")
+        assert cut.area == 20 * 5 + 20 * 10
+        assert shapely.contains_xy(cut, [0, 175, -175, 50], [5, 2, 2, 5]).tolist() == [True, True, True, False]
+        with pytest.raises(UnfitError, match="another ring of its polygon lies around x = 0"):
+            Region(geodetic=True, invalid=invalid).canonical(f"POLYGON ({far}, {crossing})")
+
+
+def test_a_filter_that_was_repaired_is_read_by_the_next_broker() -> None:
+    text = f"S_INTERSECTS(area, {HIDDEN_JUMP})"
+    with pytest.raises(tamis.SubscriptionError, match="an edge from x = -170 to 170"):
+        Content(Schema({"area": MENDING})).compile(text)
+    content, neighbour = (Content(Schema({"area": Region(geodetic=True, invalid="repair")})) for _ in range(2))
+    filters = content.compile(text)
+    assert neighbour.read_filter(content.write_filter(filters)) == filters
+    events = [content.schema.event({"area": point}) for point in [(0, 5), (175, 5), (-175, 5)]]
+    assert [any(matches(event, one) for one in filters) for event in events] == [False, True, True]
+
+
+def test_the_pieces_of_a_cut_are_counted() -> None:
+    y = np.linspace(-80, 80, MAX_VERTICES // 2)
+    ring = np.concatenate([np.column_stack([np.full(len(y), 170), y]), np.column_stack([np.full(len(y), -170), -y])])
+    with pytest.raises(LimitError, match="vertices of a region"):
+        Region(geodetic=True).canonical(shapely.Polygon(ring))
+
+
+_LONGITUDE = st.sampled_from([-180, -179, -170, -150, -120, -60, 0, 60, 120, 150, 170, 179, 180])
+_BESIDE_180 = st.lists(st.tuples(_LONGITUDE, _COORDINATE), min_size=3, max_size=7)
+_POLYGONS = st.builds(shapely.Polygon, _BESIDE_180, st.lists(_BESIDE_180, max_size=1))
+_LINES = st.builds(shapely.LineString, st.lists(st.tuples(_LONGITUDE, _COORDINATE), min_size=2, max_size=4))
+_SHAPES = _POLYGONS | st.builds(shapely.MultiPolygon, st.lists(_POLYGONS, min_size=1, max_size=3))
+_COLLECTIONS = st.builds(shapely.GeometryCollection, st.lists(_SHAPES | _LINES, min_size=1, max_size=3))
+
+
+@given(_SHAPES | _COLLECTIONS)
+@example(shapely.from_wkt(HIDDEN_JUMP))
+@example(shapely.from_wkt("POLYGON ((170 0, 175 0, 175 5, 170 5, 170 2, -170 2, 170 2, 170 0))"))
+@example(shapely.from_wkt("GEOMETRYCOLLECTION (MULTIPOLYGON EMPTY, LINESTRING (170 0, -170 0))"))
+def test_a_value_is_the_same_when_it_is_read_again(geometry: shapely.Geometry) -> None:
+    for geodetic in (False, True):
+        for invalid in ("refuse", "repair"):
+            kind = Region(geodetic=geodetic, invalid=invalid)
+            try:
+                value = kind.canonical(geometry)
+            except (UnfitError, LimitError):
+                continue
+            assert kind.to_wire(kind.canonical(kind.to_wire(value))) == kind.to_wire(value)
+            assert Region(geodetic=geodetic).canonical(value) == value  # what was repaired is valid
+
+
 _RING = st.lists(st.tuples(_COORDINATE, _COORDINATE), min_size=3, max_size=8)
 #: Points beside the grid, where no edge of a ring on it runs but by chance.
 _PROBES = [(x + 0.3137, y + 0.5411) for x in range(-1, 7) for y in range(-1, 7)]

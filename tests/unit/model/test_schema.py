@@ -14,6 +14,7 @@ import shapely
 import tamis
 from tamis.errors import LimitError, SchemaError
 from tamis.model.schema import MAX_DECLARED, learn_from_event
+from tamis.model.types.registry import _OWN, find_type
 
 FULL = tamis.Schema(
     {
@@ -32,6 +33,35 @@ FULL = tamis.Schema(
 def test_json_round_trip() -> None:
     assert tamis.Schema.from_json(FULL.to_json()) == FULL
     assert list(tamis.Schema.from_json(FULL.to_json())) == list(FULL)
+
+
+#: Each type with the options it has by default, as brokers and snapshots of before write and read it.
+BY_DEFAULT = {
+    "boolean": (tamis.Boolean(), '{"type":"boolean"}'),
+    "number": (tamis.Number(), '{"type":"number"}'),
+    "string": (tamis.String(), '{"type":"string"}'),
+    "timestamp": (tamis.Timestamp(), '{"type":"timestamp"}'),
+    "region": (tamis.Region(), '{"type":"region"}'),
+    "vector": (tamis.Vector(3), '{"type":"vector","n":3}'),
+    "date": (tamis.Date(), '{"type":"date"}'),
+    "ip": (tamis.Ip(), '{"type":"ip"}'),
+    "uuid": (tamis.Uuid(), '{"type":"uuid"}'),
+    "version": (tamis.Version(), '{"type":"version"}'),
+    "decimal": (tamis.Decimal(), '{"type":"decimal","scale":2}'),
+    "mixed": (tamis.Mixed(), '{"type":"mixed"}'),
+    "many": (tamis.Many(tamis.String()), '{"type":"many","of":{"type":"string"}}'),
+}
+
+
+@pytest.mark.parametrize("name", BY_DEFAULT)
+def test_options_that_were_added_are_not_written_by_default(name: str) -> None:
+    kind, description = BY_DEFAULT[name]
+    assert tamis.Schema({"a": kind}).to_json() == f'{{"attributes":{{"a":{description}}}}}'
+    assert find_type(name) is type(kind)
+
+
+def test_each_type_has_its_description_above() -> None:
+    assert {kind.name for kind in _OWN} == set(BY_DEFAULT)
 
 
 @pytest.mark.parametrize(

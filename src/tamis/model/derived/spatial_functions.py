@@ -38,9 +38,9 @@ METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0, "ft": 0.3048}
 
 
 def constant_relation(function: str, first: Operand, second: Operand) -> bool:
-    """Whether a function holds between two geometries of a subscription, which `UnfitError` says if they are not valid.
+    """Whether a function holds between two geometries of a subscription; `UnfitError` if either is not valid.
 
-    No attribute is asked, so no type says that they may be repaired.
+    Neither is compared with an attribute, so no type says that they may be repaired.
     """
     return holds_between(function, valid(first), valid(second))
 

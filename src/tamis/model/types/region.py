@@ -43,12 +43,13 @@ class Region(AttributeType):
 
     ``z="drop"`` leaves a third coordinate out, which is refused otherwise. ``geodetic``: the coordinates are degrees of
     longitude and latitude; distances are metres on the sphere, and what crosses the antimeridian is split there.
-    ``invalid="repair"`` repairs what is not valid, in events and in subscriptions; it is refused otherwise.
+    ``invalid="repair"`` repairs what is not valid, in events and in subscriptions; it is refused otherwise, which
+    ``"refuse"`` says as well.
     """
 
     z: str | None = None
     geodetic: bool = False
-    invalid: str = "refuse"
+    invalid: str | None = None
     name: ClassVar[str] = "region"
     form: ClassVar[Form] = Form.REGION
     python_types: ClassVar[tuple[type, ...]] = (shapely.Geometry,)
@@ -58,8 +59,10 @@ class Region(AttributeType):
             raise SchemaError("", f"z is 'drop' or None, not {self.z!r}")
         if not isinstance(self.geodetic, bool):
             raise SchemaError("", f"geodetic is true or false, not {self.geodetic!r}")
-        if self.invalid not in ("refuse", "repair"):
+        if self.invalid not in (None, "refuse", "repair"):
             raise SchemaError("", f"invalid is 'refuse' or 'repair', not {self.invalid!r}")
+        if self.invalid == "refuse":  # the default is never written: schemas of before know no such field
+            object.__setattr__(self, "invalid", None)
 
     def canonical(self, value: object) -> shapes.RegionValue:
         """Return valid shapely geometry from WKT, WKB, GeoJSON, shapely or (x, y)."""
