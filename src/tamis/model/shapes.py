@@ -126,6 +126,8 @@ def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False, r
         if not drop_z:
             raise UnfitError(_THIRD)
         geometry = shapely.force_2d(geometry)
+    if isinstance(geometry, shapely.Point) and not geodetic:
+        return geometry
     geometry = _unwrapped(geometry)
     for _ in range(_MAX_ROUNDS):
         changed = _fitted_once(geometry, geodetic, repair)
