@@ -34,7 +34,7 @@ from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.strict_json import MAX_EVENT, read_event
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
-from tamis.model.types import AttributeType, Number, Vector
+from tamis.model.types import AttributeType, Many, Number, Vector
 from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
@@ -489,8 +489,13 @@ def _check_forms(table: EventTable, schema: Schema) -> None:
     """Raise `ModelError` if a table was made under a schema whose types have other values than this engine's."""
     for name, column in table.columns.items():
         kind = None if name in schema.unasked else schema.get(name)
-        if kind is not None and kind.form is not column.kind.form:
+        if kind is not None and _shape(kind) != _shape(column.kind):
             raise ModelError(
                 f"attribute {name!r}: the event table has it as {column.kind}, the engine as {kind}; make the table "
                 f"with the schema of the engine: EventTable.of(events, engine.schema)"
             )
+
+
+def _shape(kind: AttributeType) -> tuple[object, ...]:
+    """Return what two types must have in common for their canonical values to be compared."""
+    return type(kind), _shape(kind.element) if isinstance(kind, Many) else getattr(kind, "n", None)

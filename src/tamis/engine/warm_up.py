@@ -8,12 +8,14 @@ asked. `tamis serve` compiles before it listens, and loads compiled kernels in a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from tamis import __version__
 from tamis.engine.covering import covering_index
 from tamis.engine.engine import Engine
 from tamis.kernels.cache import mark_path
@@ -29,8 +31,8 @@ _EVENTS = 20
 _COVERS = 20
 #: Subscriptions that come as one table: enough to be packed at once, and for literals to be found by hashing.
 _BULK = 4_096
-#: The file that `load_kernels` leaves in the cache.
-_MARK = "broker"
+#: Names the file that `load_kernels` leaves in the cache. Another release may call kernels with other types.
+_MARK = f"broker-{__version__}"
 
 
 class _Kind(NamedTuple):
@@ -110,7 +112,8 @@ def _load_packed(name: str) -> None:
 def _leave_mark() -> None:
     mark = mark_path(_MARK)
     if mark is not None:
-        mark.touch()
+        with contextlib.suppress(OSError):  # a cache on a full disk: the next process compiles again
+            mark.touch()
 
 
 def _match(filters: list[str], event: dict[str, Any]) -> None:

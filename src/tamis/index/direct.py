@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,8 @@ def find_direct(store: PackedStore, schema: Schema) -> DirectReader | None:
     for kind in schema.values():
         if type(kind) not in _PARTS or (isinstance(kind, String) and kind.coerce):
             return None
+    if not all(map(_is_plain_key, schema)):
+        return None
     axes = [axis for _, axis in store.axes]
     for axis in axes:
         if axis.attribute not in schema or _PARTS[type(schema[axis.attribute])] is not axis.part:
@@ -91,9 +94,10 @@ class DirectReader:
             values = self._values_of(event)
         except KeyError:
             values = tuple(map(event.get, self._names))
-        if len(event) + values.count(None) != len(values):
+        types = tuple(map(type, values))  # an array as a value is not compared with None
+        if len(event) + types.count(NoneType) != len(values):
             return None
-        numbers = self._numbers(values)
+        numbers = self._numbers(values, types)
         return None if numbers is None else self._match(numbers)
 
     def match_json(self, data: bytes) -> list[int] | None:
@@ -106,9 +110,10 @@ class DirectReader:
             values = msgspec.structs.astuple(self._decode(data))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the ordinary road says why
             return None
-        if data.count(b":") + values.count(None) != len(values):
+        types = tuple(map(type, values))
+        if data.count(b":") + types.count(NoneType) != len(values):
             return None
-        numbers = self._numbers(values)
+        numbers = self._numbers(values, types)
         return None if numbers is None else self._match(numbers)
 
     def _match(self, numbers: Sequence[float]) -> list[int] | None:
@@ -117,9 +122,9 @@ class DirectReader:
             return None
         return match_values(self._store.plain, numbers, snapshot)
 
-    def _numbers(self, values: Sequence[Any]) -> Sequence[float] | None:
+    def _numbers(self, values: Sequence[Any], types: tuple[type, ...]) -> Sequence[float] | None:
         """Return the values on the axes, NaN where one is missing; None when a value is not plain."""
-        if tuple(map(type, values)) != self._types:
+        if types != self._types:
             plain = self._converted(values)
         elif self._texts:
             plain = list(values)
@@ -150,6 +155,14 @@ class DirectReader:
             else:
                 return None
         return converted
+
+
+def _is_plain_key(name: str) -> bool:
+    """Return whether JSON writes a name as it is: msgspec takes no other names for the fields of a struct."""
+    try:
+        return msgspec.json.encode(name)[1:-1].decode() == name
+    except UnicodeEncodeError:
+        return False
 
 
 def _struct(names: Sequence[str], types: Sequence[type]) -> type[msgspec.Struct]:

@@ -206,10 +206,11 @@ class StreamEnd:
 
 
 class Ends(dict[Link, StreamEnd]):
-    """The streams of a node by link; a link that *rests* gets its stream when it is looked up.
+    """The streams of a node by link; a link that *rests* gets its stream at the first ``ends[link]``.
 
     A broker with a million subscriptions that were sent nothing yet has a million links. Each costs an entry here
-    instead of a stream, its queue and a record on disk. Iterating over items and values passes over them.
+    instead of a stream, its queue and a record on disk. ``link in ends`` knows links that rest; ``get``, ``len`` and
+    iterating pass over them, and leave them as they are.
 
     >>> ends = Ends()
     >>> ends.rest(["s:default:7"], epoch=3)
@@ -236,13 +237,6 @@ class Ends(dict[Link, StreamEnd]):
 
     def __contains__(self, link: object) -> bool:
         return dict.__contains__(self, link) or link in self._resting
-
-    def get(self, link: Link, default: Any = None) -> Any:
-        """Return the stream of a link, or the default when there is no such link."""
-        try:
-            return self[link]
-        except KeyError:
-            return default
 
     def pop(self, link: Link, default: Any = None) -> Any:
         """Remove a link; returns its stream, or the default when it was resting or is not there."""

@@ -474,3 +474,16 @@ def test_a_table_of_another_schema_is_refused_by_name() -> None:
         engine.match_table(tamis.EventTable.of(source, tamis.Schema.from_arrow(source)))
     matches = engine.match_table(tamis.EventTable.of(source, engine.schema))
     assert matches.of(0) == ["inside"]
+
+
+def test_a_table_with_numbers_for_booleans_or_times_is_refused() -> None:
+    types: dict[str, tamis.AttributeType] = {
+        "flag": tamis.Boolean(),
+        "time": tamis.Timestamp(),
+        "tags": tamis.Many(tamis.String()),
+    }
+    engine = tamis.Engine(tamis.Schema(types))
+    for name, other in {"flag": tamis.Number(), "time": tamis.Number(), "tags": tamis.Many(tamis.Number())}.items():
+        table = tamis.EventTable.of({name: [[1.0]] if name == "tags" else [1.0]}, tamis.Schema({name: other}))
+        with pytest.raises(tamis.ModelError, match=name):
+            engine.match_table(table)

@@ -65,3 +65,9 @@ def test_a_link_that_rests_can_be_removed_and_one_that_is_not_there_is_missing()
     assert node.ends.get("s:a") is None
     with pytest.raises(KeyError):
         node.ends["s:a"]
+
+
+def test_looking_for_what_waits_wakes_no_link() -> None:
+    node = Node(Queues(), [], CODEC, 5)
+    node.start(0.0)
+    assert (node.ends.get("s:a"), "s:a" in node.ends, len(node.ends)) == (None, True, 0)

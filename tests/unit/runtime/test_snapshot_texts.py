@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
+import pytest
 
 import tamis
 from tamis.engine import Engine
@@ -104,3 +105,10 @@ def test_many_texts_of_two_shapes_become_documents_together(tmp_path: Path) -> N
     with patch("tamis.model.language.templates.wording.split_text", side_effect=split_text) as split:
         assert documents.find_many(usual) == expected
     assert split.call_count == 0
+
+
+@pytest.mark.parametrize("text", ["n IS NULL", "TRUE", "n IS NOT NULL AND n > 4"])
+def test_filters_of_a_shape_without_numbers_come_in_batches_too(text: str) -> None:
+    documents, expected = TextDocuments(), msgspec.json.encode(to_json(parse(text)))
+    for _ in range(3):
+        assert documents.find_many([text] * 20)[2:] == [expected] * 18

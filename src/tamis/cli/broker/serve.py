@@ -209,9 +209,11 @@ def _compile_kernels() -> None:
     """Compile what the broker would otherwise compile while it answers requests."""
     from tamis.cli.screen import errors
     from tamis.engine.warm_up import are_kernels_compiled, load_kernels
+    from tamis.kernels.cache import mark_path
 
     if not are_kernels_compiled():
-        errors().say("compiling kernels: a minute or two, once ...", "dim")
+        often = "once" if mark_path() else "at each start, unless NUMBA_CACHE_DIR names a directory that can be written"
+        errors().say(f"compiling kernels: a minute or two, {often} ...", "dim")
         load_kernels()
 
 

@@ -136,8 +136,10 @@ class Sharing:
 
     def _waiting(self, link: Link) -> range:
         """Return the numbers that are not acknowledged."""
-        end = self._ends.get(link)  # a queue may go while a consumer waits
-        return range(0) if end is None else range(end.acknowledged + 1, end.sent + 1)
+        if link not in self._ends:  # a queue may go while a consumer waits
+            return range(0)
+        end = self._ends[link]
+        return range(end.acknowledged + 1, end.sent + 1)
 
     def _trim(self, link: Link) -> list[Effect]:
         """Drop what was acknowledged with the stream since, as `POST .../acknowledge` does."""

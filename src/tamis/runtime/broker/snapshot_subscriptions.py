@@ -96,8 +96,8 @@ async def follow_snapshot(driver: Driver, location: str | Path, version: Version
                 with paused_collection():
                     version = await open_snapshot(driver, found)
             look = LOOK_SECONDS
-        except TamisError as error:
-            logging.getLogger("tamis").error("snapshot: %s", error)
+        except Exception as error:  # whatever it is, the broker goes on with the version that it has
+            logging.getLogger("tamis").error("snapshot: %s", error, exc_info=not isinstance(error, TamisError))
             look = min(2 * look, LONGEST_LOOK)
 
 

@@ -193,6 +193,10 @@ class BrokerView:
         """All links, connected or not."""
         return self._machine.node.ends.links()
 
+    def has_link(self, link: Link) -> bool:
+        """Whether there is a link, connected or not."""
+        return link in self._machine.node.ends
+
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for one that is not there."""
         end = self._machine.node.ends.get(link)

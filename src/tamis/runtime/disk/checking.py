@@ -131,8 +131,8 @@ class _Check:
             self._reading(lambda key=key, value=value: _read_record(key, value))  # type: ignore[misc]
         links = {link for (link,), _ in records.LINK.items(stored)}
         # A subscription has a cursor from the first message on.
-        links |= {key[1] for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
-        self._check_links(stored, links)
+        resting = {key[1] for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
+        self._check_links(stored, links | resting)
         self._check_messages(stored, links)
         audit = AuditLog(self._path)
         self._reading(lambda: audit.load(self._db))
@@ -144,7 +144,7 @@ class _Check:
             pages,
             len(stored),
             self._messages,
-            len(links),
+            len(links | resting),
             self._count_tokens(),
         )
 

@@ -46,6 +46,8 @@ def literals_between(words: Sequence[AnyStr], texts: Sequence[AnyStr]) -> list[l
     >>> literals_between(("a > ", " AND b < ", ""), [" AND b < 1a > 2"]) is None
     True
     """
+    if len(words) < 2:  # there is no literal between words
+        return None
     line, mark = ("\n", "\0") if isinstance(words[0], str) else (b"\n", b"\0")
     whole = line.join(texts)
     if whole.count(line) != len(texts) - 1 or mark in whole:
@@ -104,7 +106,7 @@ def _numbers(written: str | bytes, n: int) -> list[Any] | None:
     """Return ``n`` numbers that are written with commas between them; None if it is anything else."""
     try:
         numbers = msgspec.json.decode(f"[{written}]" if isinstance(written, str) else b"[" + written + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     types = set(map(type, numbers))
     if len(numbers) != n or not types <= {int, float}:
