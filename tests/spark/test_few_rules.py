@@ -112,6 +112,7 @@ def test_rows_without_an_id_are_rejected() -> None:
 def test_rules_in_the_driver_take_no_more_than_they_are_counted_as() -> None:
     n = 2_000
     saved = {("default", f"rule {i}"): (f"price < {i}", None, [("owner", "x")]) for i in range(n)}
+    # The most: every rule changes.
     given = [(key, (f"price <= {i}", None, [("owner", "x")])) for i, key in enumerate(saved)]
     tables = _given(given, set()), _known(saved)
     decide(tables[0].slice(0, 1), tables[1].slice(0, 1), Compile(SCHEMA.to_json(), None), FORM, whole=False)

@@ -114,11 +114,13 @@ def schema_of(frame: DataFrame) -> Schema:
 def has_path(form: T.StructType, path: str) -> bool:
     """Return whether events of a form may have a value at a path: at a column or field, or inside of a map or array.
 
-    >>> form = T.StructType().add("a", T.StructType().add("b", "string").add("c", T.MapType(T.StringType(), T.LongType())))
+    >>> inner = T.StructType().add("b", "string").add("c", T.MapType(T.StringType(), T.LongType()))
+    >>> form = T.StructType().add("a", inner)
     >>> [has_path(form, path) for path in ("a", "a.b", "a.c.any", "a.d", "a.b.any")]
     [True, True, True, False, False]
     """
-    open_kinds = (T.ArrayType, T.MapType, T.VariantType, T.StructType)  # a struct that is a leaf is too deep to look into
+    # A struct that is a leaf lies too deep to be looked into.
+    open_kinds = (T.ArrayType, T.MapType, T.VariantType, T.StructType)
     return any(
         field.name == path
         or field.name.startswith(f"{path}.")

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-deltalake = pytest.importorskip("deltalake")
+pytest.importorskip("deltalake")
 pytest.importorskip("obstore")
 pytest.importorskip("pyspark")
 
+import deltalake
 from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import File

@@ -46,7 +46,7 @@ _RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 
 
 #: What a rule takes as objects of Python in the driver, besides its text and metadata.
-_ROW_BYTES = 1_000
+_ROW_BYTES = 1_300
 #: Bytes of rules in buckets that differ up to which the driver compares them.
 _FEW_BYTES = 64_000_000
 
