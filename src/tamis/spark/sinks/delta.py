@@ -45,7 +45,7 @@ class DeltaTables:
         try:
             return open_store(target).uri if is_remote(target) else str(local_path(target))
         except SnapshotError as error:
-            hint = f"a Delta table is written to a directory or {STORES}; elsewhere use Spark's own Delta"
+            hint = f"a Delta table is written to a directory, {STORES}; elsewhere use Spark's own Delta"
             raise ModelError(f"{target!r}: {hint}") from error
 
     def replace(self, frame: DataFrame, target: str) -> None:
