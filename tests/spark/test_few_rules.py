@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import tamis
+from tamis.spark.snapshots.differences import _ROW_BYTES, _changed
 from tamis.spark.snapshots.few_rules import DELETED, decide
+from tamis.spark.snapshots.fingerprints import Buckets
 from tamis.spark.subscriptions.compiling import Compile
 
 SCHEMA = tamis.Schema({"price": tamis.Number()})
@@ -36,12 +40,17 @@ SAYINGS: list[tuple[str | None, str | None, list[tuple[str, str]] | None]] = [
     ("price < 1", "2030-01-01T00:00:00Z", None),
     ("price < 2", None, None),
     ("price < 3", None, None),
+    ("price < 1", None, []),  # the same as no metadata
+    ("price < 1", "2030-01-01t02:00:00+02:00", None),  # an equal end in another text, one that Spark does not read
     ("price >>", None, None),
     ("price < 1", "tomorrow", None),
+    ("price < 1", "--5", None),
+    ("price < 1", "9" * 5_000, None),
     (None, None, None),
 ]
 END = 1893456000000000
-GOOD = 5
+ENDS = (None, "2030-01-01T00:00:00Z", "2030-01-01t02:00:00+02:00")
+GOOD = 7
 
 
 def meaning(saying: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -68,7 +77,7 @@ def test_the_version_afterwards_is_what_the_table_says(seed: int, whole: bool) -
     compiled = {meaning(saying) for saying in SAYINGS[:GOOD]}
     for key, said in sayings.items():
         [first, *others] = said
-        if not others and first[1] != "tomorrow" and meaning(first) in compiled:
+        if not others and first[1] in ENDS and meaning(first) in compiled:
             wanted[key] = meaning(first)
 
     rows = dict(enumerate(saved))
@@ -98,6 +107,28 @@ def test_rows_without_an_id_are_rejected() -> None:
     few = decide(_given(nameless, set()), _known({}), Compile(SCHEMA.to_json(), None), FORM, whole=True)
     assert [row["reason"] for row in few.rejected.to_pylist()] == ["there is no id"]
     assert (len(few.leaving), len(few.entering), few.counts) == (0, 0, Counter())
+
+
+def test_rules_in_the_driver_take_no_more_than_they_are_counted_as() -> None:
+    n = 2_000
+    saved = {("default", f"rule {i}"): (f"price < {i}", None, [("owner", "x")]) for i in range(n)}
+    # The most: every rule changes.
+    given = [(key, (f"price <= {i}", None, [("owner", "x")])) for i, key in enumerate(saved)]
+    tables = _given(given, set()), _known(saved)
+    decide(tables[0].slice(0, 1), tables[1].slice(0, 1), Compile(SCHEMA.to_json(), None), FORM, whole=False)
+    tracemalloc.start()
+    decide(*tables, Compile(SCHEMA.to_json(), None), FORM, whole=True)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * n * _ROW_BYTES
+
+
+def test_the_rules_of_a_version_are_counted_as_the_given_ones() -> None:
+    buckets = Buckets.of(1_000)
+    part = SimpleNamespace(n_rows=1_000, files={"rules.arrow": SimpleNamespace(bytes=24_000)})
+    unequal = pa.table({"bucket": pa.array(range(1 << buckets.bits), pa.int32()), "bytes": [0] * (1 << buckets.bits)})
+    changed = _changed(buckets, unequal, 0, SimpleNamespace(parts=[part]))  # type: ignore[arg-type]
+    assert changed.n_bytes == 24_000 + 1_000 * _ROW_BYTES
 
 
 def _given(given: list[Any], gone: set[Any]) -> pa.Table:

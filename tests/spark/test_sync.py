@@ -107,6 +107,13 @@ def test_rows_that_differ_under_one_id_are_rejected(spark: Any, tmp_path: Path) 
     report = sync_snapshot(twice.union(twice.where("id = 'b'")), tmp_path)
     assert counts(report) == (0, 0, 1, 1, 2)
     assert list(held(tmp_path)) == [("default", "b")]
+    ends = [(None, "2030-01-01T00:00:00Z", {}), (None, "2030-01-01T00:00:00Z", None)]
+    timed = table(spark, {"b": ("price < 2", *ends[0])}).union(table(spark, {"b": ("price < 2", *ends[1])}))
+    assert counts(sync_snapshot(timed, tmp_path)) == (0, 1, 0, 0, 0)  # no metadata are empty metadata
+    assert counts(sync_snapshot(timed, tmp_path)) == (0, 0, 0, 1, 0)
+    other = table(spark, {"b": ("price < 2", None, "2030-01-01T02:00:00+02:00")})
+    assert counts(sync_snapshot(timed.union(other), tmp_path)) == (0, 0, 1, 0, 3)  # differing texts, though equal ends
+    assert counts(sync_snapshot(table(spark, {"b": ("price < 2",)}), tmp_path)) == (1, 0, 0, 0, 0)
     nothing = spark.createDataFrame([("b", "price < 2"), ("b", None)], "id string, filter string")
     assert counts(sync_snapshot(nothing, tmp_path)) == (0, 0, 1, 0, 2)
 

@@ -28,6 +28,7 @@ __all__ = [
     "VALUE",
     "arrow_form",
     "arrow_function",
+    "has_path",
     "id_kind",
     "id_type",
     "partitions_of",
@@ -108,6 +109,24 @@ def schema_of(frame: DataFrame) -> Schema:
     plain = [field for field in fields if _is_plain(field.dataType)]
     known = Schema.from_arrow(arrow_form(T.StructType(plain), frame))
     return Schema({**{name: known[name] for name in known}, **regions})
+
+
+def has_path(form: T.StructType, path: str) -> bool:
+    """Return whether events of a form may have a value at a path: at a column or field, or inside of a map or array.
+
+    >>> inner = T.StructType().add("b", "string").add("c", T.MapType(T.StringType(), T.LongType()))
+    >>> form = T.StructType().add("a", inner)
+    >>> [has_path(form, path) for path in ("a", "a.b", "a.c.any", "a.d", "a.b.any")]
+    [True, True, True, False, False]
+    """
+    # A struct that is a leaf lies too deep to be looked into.
+    open_kinds = (T.ArrayType, T.MapType, T.VariantType, T.StructType)
+    return any(
+        field.name == path
+        or field.name.startswith(f"{path}.")
+        or (path.startswith(f"{field.name}.") and isinstance(field.dataType, open_kinds))
+        for field in _leaves(form)
+    )
 
 
 def value_names(frame: DataFrame, schema: Schema) -> list[str]:

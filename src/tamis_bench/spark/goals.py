@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from tamis.engine import Engine
-from tamis.errors import MissingExtraError
+from tamis.errors import MissingExtraError, TamisError
 from tamis.model.schema import Schema
 from tamis.model.types import Number
 from tamis.spark import match, sync_snapshot
@@ -150,6 +150,8 @@ def _store(spark: SparkSession, place: Path) -> Iterator[str]:
         assert server.stdin is not None
         assert server.stdout is not None
         url = server.stdout.readline().decode().strip()
+        if not url:  # an empty endpoint would be that of AWS
+            raise TamisError("the S3 server on loopback did not start; run python -c 'import moto.server, boto3'")
         keys = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "us-east-1"}
         settings = {**keys, "AWS_ENDPOINT_URL": url, "TAMIS_SNAPSHOT_CACHE": str(place / "cache")}
         before, workers = dict(os.environ), dict(spark.sparkContext.environment)
@@ -173,7 +175,7 @@ def _warm(spark: SparkSession, n: int, repeat: int) -> Timing:
     return _from_a_store(spark, n, repeat, warm=True)
 
 
-#: What has a goal of its own, in seconds or as a ratio: docs/spark.md.
+#: How each thing is measured that has a goal of its own in docs/spark.md.
 GOALS: dict[str, Callable[[SparkSession, int, int], Timing]] = {
     "sync": _sync,
     "first job": _first_job,

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import types as T
 
 import tamis
+from tamis.spark.columns import has_path
 from tamis.spark.sources.text_formats import _form
 
 _NONE = T.StructType([])
@@ -36,3 +37,33 @@ def test_an_attribute_that_no_record_has_gets_a_column() -> None:
 def test_a_set_of_several_types_is_refused_by_name() -> None:
     with pytest.raises(tamis.SchemaError, match=r"'bag'.*Spark has no column of values of several types"):
         form({"bag": tamis.Many(tamis.Mixed())})
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("price", True),
+        ("price.x", False),
+        ("prise", False),
+        ("detail", True),
+        ("detail.state", True),
+        ("detail.stat", False),
+        ("detail.inner", True),
+        ("detail.inner.n", True),
+        ("detail.inner.m", False),
+        ("detail.labels.any", True),
+        ("detail.labels.any.deeper", True),
+        ("items.n", True),
+        ("raw.any", True),
+        ("dotted.name", True),
+        ("dotted.nam", False),
+        ("det", False),
+    ],
+)
+def test_a_path_is_there_if_events_may_have_it(path: str, there: bool) -> None:
+    inner = T.StructType().add("n", "long")
+    detail = T.StructType().add("state", "string").add("inner", inner)
+    detail.add("labels", T.MapType(T.StringType(), T.StringType()))
+    events = T.StructType().add("price", "double").add("detail", detail).add("items", T.ArrayType(inner))
+    events.add("raw", T.VariantType()).add("dotted.name", "string")
+    assert has_path(events, path) is there

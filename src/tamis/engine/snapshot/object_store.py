@@ -17,12 +17,14 @@ from urllib.parse import urlsplit
 
 from tamis.errors import MissingExtraError, SnapshotError
 
-__all__ = ["ObjectStore", "Stored", "is_remote", "local_path", "open_store"]
+__all__ = ["STORES", "ObjectStore", "Stored", "is_remote", "local_path", "open_store"]
 
 T = TypeVar("T")
 
 #: Schemes of object stores that can create an object only if it is absent.
 _SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+#: How the URIs of these begin, for messages.
+STORES = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
 #: Bytes of one request while an object is read.
 _CHUNK = 8 << 20
 
@@ -46,11 +48,10 @@ def is_remote(location: str | Path) -> bool:
         return False
     if scheme in _SCHEMES:
         return True
-    known = ", ".join(f"{one}://" for one in _SCHEMES)
     if scheme == "hdfs":
         hint = "mount it (NFS gateway, fuse-dfs) and give the directory, or use an object store"
         raise SnapshotError(str(location), f"HDFS is not supported for snapshots: {hint}")
-    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {known}")
+    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {STORES}")
 
 
 def local_path(location: str | Path) -> Path:

@@ -24,6 +24,7 @@ def backtest(
     schema: Schema | None = None,
     event_id: str = "event_id",
     namespace: str = DEFAULT_NAMESPACE,
+    strict: bool = False,
 ) -> DataFrame:
     """Return (subscription_id, day, fired): the firings of each rule per day; a rule that never fired has a row with 0.
 
@@ -42,6 +43,7 @@ def backtest(
         event_id=event_id,
         namespace=namespace,
         payload=[time] if time else (),
+        strict=strict,
     )
     day = F.to_date(F.col(quoted(time))) if time else F.lit(None).cast("date")
     rules = subscriptions if isinstance(subscriptions, DataFrame) else read_snapshot(events.sparkSession, subscriptions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import difflib
+import inspect
 import shutil
 import tempfile
 import time
@@ -24,7 +25,7 @@ from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.types import AttributeType, String
 from tamis.model.values import moment
-from tamis.spark.columns import arrow_form, id_kind, quoted, require, schema_of, value_names, values_of
+from tamis.spark.columns import arrow_form, has_path, id_kind, quoted, require, schema_of, value_names, values_of
 from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.running.failures import explaining_workers
 from tamis.spark.snapshots.snapshot import write_snapshot
@@ -189,8 +190,7 @@ def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None, str
         return shown, indexed(rules, shown)
     except TableError:
         named = learned_schema(shown, rules)
-        there = {*shown, *events.columns, ALL_STRINGS}
-        absent = sorted(name for name in named if name not in there and name.partition(".")[0] not in there)
+        absent = sorted(name for name in named if name != ALL_STRINGS and not has_path(events.schema, name))
         learned = Schema({name: named[name] for name in named if not strict or name not in absent})
         if learned == shown:
             raise
@@ -210,8 +210,16 @@ def _warn_of_absent(names: Sequence[str], columns: Schema) -> None:
         f"rules name attributes without a column in the events, which count as missing in every event: "
         f"{', '.join(told)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
         UserWarning,
-        stacklevel=4,
+        stacklevel=_calls_here(),
     )
+
+
+def _calls_here() -> int:
+    """Return the ``stacklevel`` at which a warning of the caller names the line outside of this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals["__name__"].startswith("tamis.spark."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def learned_schema(schema: Schema, rules: DataFrame) -> Schema:

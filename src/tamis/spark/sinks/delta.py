@@ -11,14 +11,14 @@ import uuid
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from tamis.engine.snapshot.object_store import is_remote, local_path, open_store
+from tamis.engine.snapshot.object_store import STORES, is_remote, local_path, open_store
 from tamis.errors import MissingExtraError, ModelError, SnapshotError, TableError
 from tamis.spark.columns import arrow_form
 from tamis.spark.sinks.objects import write_objects
@@ -45,39 +45,64 @@ class DeltaTables:
         try:
             return open_store(target).uri if is_remote(target) else str(local_path(target))
         except SnapshotError as error:
-            hint = "a Delta table is written to a directory, s3://, gs:// or az://; elsewhere use Spark's own Delta"
+            hint = f"a Delta table is written to a directory, {STORES}; elsewhere use Spark's own Delta"
             raise ModelError(f"{target!r}: {hint}") from error
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Commit the rows in the place of all that the table holds."""
-        self._commit(frame, target, "overwrite", None)
+        commit = _Commit(target, arrow_form(frame.schema, frame), _write_files(frame, target), "overwrite", None)
+        commit.on(_table(target))
 
     def write_batch(self, frame: DataFrame, target: str, batch: BatchKey) -> None:
-        """Commit the rows of a batch, unless the table has it."""
-        table = _table(target)
-        known = None if table is None else table.transaction_version(batch.query)
-        if known is None or known < batch.number:
-            self._commit(frame, target, "append", batch)
+        """Commit the rows of a batch, unless the table has it.
 
-    def _commit(self, frame: DataFrame, target: str, mode: str, batch: BatchKey | None) -> None:
-        deltalake, form = _deltalake(), arrow_form(frame.schema, frame)
-        now = int(time.time() * 1000)
+        The commit is made on the table that was asked, so that it is refused if another driver, which took this one for
+        dead, has committed the batch meanwhile.
+        """
+        table = _table(target)
+        if _has_batch(table, batch):
+            return
+        commit = _Commit(target, arrow_form(frame.schema, frame), _write_files(frame, target), "append", batch)
+        try:
+            commit.on(table)
+        except TableError:
+            newest = _table(target)
+            if not _has_batch(newest, batch):
+                commit.on(newest)
+
+
+class _Commit(NamedTuple):
+    """Files that become part of a table, with the batch that they are."""
+
+    target: str
+    form: pa.Schema
+    files: list[_Written]
+    mode: str
+    batch: BatchKey | None
+
+    def on(self, table: Any) -> None:
+        """Commit after the state of the table that was loaded, None for one that is made; `TableError` if refused."""
+        deltalake, now = _deltalake(), int(time.time() * 1000)
         adds = [
-            deltalake.transaction.AddAction(one.name, one.bytes, {}, now, True, f'{{"numRecords":{one.rows}}}')
-            for one in _write_files(frame, target)
+            deltalake.transaction.AddAction(file.name, file.bytes, {}, now, True, f'{{"numRecords":{file.rows}}}')
+            for file in self.files
         ]
-        keys = [] if batch is None else [deltalake.Transaction(batch.query, batch.number)]
+        keys = [] if self.batch is None else [deltalake.Transaction(self.batch.query, self.batch.number)]
         properties = deltalake.CommitProperties(app_transactions=keys)
         try:
-            schema = deltalake.Schema.from_arrow(form)
-            table = _table(target)
+            schema = deltalake.Schema.from_arrow(self.form)
             if table is None:
-                options = {"storage_options": store_options(target), "commit_properties": properties}
-                deltalake.transaction.create_table_with_add_actions(target, schema, adds, mode="error", **options)
+                options = {"storage_options": store_options(self.target), "commit_properties": properties}
+                deltalake.transaction.create_table_with_add_actions(self.target, schema, adds, mode="error", **options)
             else:
-                table.create_write_transaction(adds, mode, schema, commit_properties=properties)
+                table.create_write_transaction(adds, self.mode, schema, commit_properties=properties)
         except deltalake.exceptions.DeltaError as error:
-            raise TableError(f"{target}: cannot be written as delta: {str(error).splitlines()[0]}") from error
+            raise TableError(f"{self.target}: cannot be written as delta: {str(error).splitlines()[0]}") from error
+
+
+def _has_batch(table: Any, batch: BatchKey) -> bool:
+    known = None if table is None else table.transaction_version(batch.query)
+    return known is not None and known >= batch.number
 
 
 def _write_files(frame: DataFrame, target: str) -> list[_Written]:

@@ -69,15 +69,26 @@ def _download(batches: Iterator[pa.RecordBatch], *, address: str, form: pa.Schem
     """Yield the rows of the objects that the batches name, after checking that they are what was written."""
     for batch in batches:
         for line in batch.column(0).to_pylist():
-            told = msgspec.json.decode(line, type=Written)
+            written = msgspec.json.decode(line, type=Written)
+            if ".." in written.name.split("/"):
+                raise TableError(f"{address}: the table names a file outside of it: {written.name}")
             with tempfile.TemporaryDirectory(prefix="tamis-rows-") as folder:
-                path = Path(folder) / told.name
-                open_store(address).download(told.name, path, told.file.bytes)
-                digest = told.file.sha256  # another writer's log has sizes alone
-                if path.stat().st_size != told.file.bytes or digest not in (None, sha256_of(path)):
-                    raise TableError(f"{address}/{told.name}: changed since it was written")
-                for part in pq.ParquetFile(path).iter_batches():
-                    yield pa.RecordBatch.from_arrays([_column(part, field) for field in form], schema=form)
+                path = Path(folder) / "rows.parquet"
+                open_store(address).download(written.name, path, written.file.bytes)
+                digest = written.file.sha256  # another writer's log has sizes alone
+                is_whole = path.stat().st_size == written.file.bytes
+                if not is_whole or (digest is not None and digest != sha256_of(path)):
+                    raise TableError(f"{address}/{written.name}: changed since it was written")
+                yield from _rows_of(path, form, f"{address}/{written.name}")
+
+
+def _rows_of(path: Path, form: pa.Schema, name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in the table's columns; `TableError` for one that has none of these."""
+    with pq.ParquetFile(path) as file:
+        if not set(file.schema_arrow.names) & set(form.names):
+            raise TableError(f"{name}: no column of the table is in the file, which has other names for them")
+        for part in file.iter_batches():
+            yield pa.RecordBatch.from_arrays([_column(part, field) for field in form], schema=form)
 
 
 def _column(part: pa.RecordBatch, field: pa.Field) -> pa.Array:

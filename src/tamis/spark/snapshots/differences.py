@@ -45,8 +45,8 @@ _KEY = ["namespace", "id"]
 _RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 
 
-#: What a rule takes besides its text and metadata.
-_ROW_BYTES = 100
+#: What a rule takes as objects of Python in the driver, besides its text and metadata.
+_ROW_BYTES = 1_300
 #: Bytes of rules in buckets that differ up to which the driver compares them.
 _FEW_BYTES = 64_000_000
 
@@ -94,6 +94,7 @@ def _changed(buckets: Buckets, unequal: pa.Table, unchanged: int, manifest: Mani
     """Return the buckets (bucket, bytes) that differ; the version's rules are spread evenly over its buckets."""
     numbers = np.asarray(unequal["bucket"], np.int32)
     saved = sum(file.bytes for part in manifest.parts for name, file in part.files.items() if name.endswith(".arrow"))
+    saved += _ROW_BYTES * sum(part.n_rows for part in manifest.parts)
     n_bytes = int(np.asarray(unequal["bytes"]).sum()) + saved * len(numbers) // (1 << buckets.bits)
     return Changed(ChosenBuckets.of(buckets, numbers), numbers, unchanged, n_bytes)
 
@@ -151,14 +152,18 @@ def differing_rules(given: DataFrame, known: DataFrame, seen: Observation, *, wh
         known = among(known, given)
     text = F.coalesce("filter", F.lit(""))  # neither is accepted, so no version has it
     prints, unknown = _prints(text, _given_expires(), "given"), (nothing.alias("known1"), nothing.alias("known2"))
-    ours = given.select(*_KEY, DELETED, *prints, *unknown, number.alias("part"), number.alias("row"))
-    not_given = (F.lit(None).cast("boolean"), nothing, nothing)
+    # Equal ends in differing texts are a conflict, as in a table of which no version is known.
+    end = F.when(F.col("expires").isNotNull(), F.xxhash64("expires")).alias("end")
+    ours = given.select(*_KEY, DELETED, end, *prints, *unknown, number.alias("part"), number.alias("row"))
+    not_given = (F.lit(None).cast("boolean"), nothing, nothing, nothing)
     both = ours.union(known.select(*_KEY, *not_given, *_saved_prints("known"), "part", "row"))
     wanted = F.count_if(~F.col(DELETED)).alias("given")
     bounds = [F.min("given1").alias("low1"), F.max("given1").alias("high1"), F.min("given2").alias("low2")]
     bounds += [F.max("given2").alias("high2"), F.max("known1").alias("known1"), F.max("known2").alias("known2")]
+    bounds += [F.min("end").alias("end1"), F.max("end").alias("end2")]
     found = both.groupBy(*_KEY).agg(wanted, *bounds, F.max("part").alias("part"), F.max("row").alias("row"))
-    same = "given > 0 AND low1 <=> high1 AND low2 <=> high2 AND low1 <=> known1 AND low2 <=> known2"
+    is_one = "given > 0 AND low1 <=> high1 AND low2 <=> high2 AND end1 <=> end2"
+    same = f"{is_one} AND low1 <=> known1 AND low2 <=> known2"
     counted: DataFrame = found.withColumn("same", F.expr(same)).observe(seen, F.count_if("same").alias("unchanged"))
     # What is neither here nor asked for, such as a deletion of an unknown rule, asks for nothing.
     return counted.where("NOT same AND (given > 0 OR part IS NOT NULL)").select(

@@ -48,10 +48,11 @@ def decide(given: pa.Table, known: pa.Table, task: Compile, form: pa.Schema, *, 
     unclear: list[Row] = []
     for key in saved.keys() | asked.keys():
         wanted = [row for row in asked.get(key, ()) if not row[DELETED]]
-        if wanted and key in saved and all(_is_same(row, saved[key], end_of(row["expires"])) for row in wanted):
+        rows = [*_without_repeats(wanted)]
+        if len(rows) == 1 and key in saved and _is_same(rows[0], saved[key], end_of(rows[0]["expires"])):
             states[key] = "unchanged"
         else:
-            unclear += _without_repeats(wanted)
+            unclear += rows
             if key in saved:
                 states[key] = "removed"  # unless one of its rows is accepted
     accepted, rejected = _compiled(unclear, task, form, given.schema)

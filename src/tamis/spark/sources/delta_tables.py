@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import File
-from tamis.errors import MissingExtraError, TableError
+from tamis.engine.snapshot.object_store import is_remote
+from tamis.errors import MissingExtraError, SnapshotError, TableError
 from tamis.spark.running.failures import SPARK_ERRORS
 from tamis.spark.sinks.objects import Written, read_objects
 
@@ -36,16 +37,19 @@ def read_delta(spark: SparkSession, path: str) -> DataFrame:
     try:
         table = DeltaTable(path, storage_options=store_options(path))
         described, files = table.schema().to_json(), table.file_uris()
-        features = set(table.protocol().reader_features or ())
+        features, metadata = set(table.protocol().reader_features or ()), table.metadata()
     except DeltaError as error:
         raise TableError(f"{path}: cannot be read as delta: {str(error).splitlines()[0]}") from None
+    # A table of an older protocol names no features; that its files have other names for the columns is a setting.
+    if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
     unknown = sorted(features & _BEYOND_PARQUET)
     if unknown:
         raise TableError(f"{path}: the table uses {', '.join(unknown)}; rewrite it without first (REORG TABLE, PURGE)")
     form = T.StructType.fromJson(json.loads(described))
     if not files:
         return spark.createDataFrame([], form)
-    if _is_store(path) and not table.metadata().partition_columns:
+    if _is_store(path) and not metadata.partition_columns:
         return _from_store(spark, path, table, form)
     # The partition values stand in the paths below the root; the types are the log's.
     reader = spark.read.schema(form).option("basePath", path)
@@ -66,14 +70,17 @@ def store_options(path: str) -> dict[str, str] | None:
 
 def _is_store(path: str) -> bool:
     """Whether executors can read a path with ``obstore``; other URIs are left to Spark."""
-    return path.startswith(("s3://", "gs://", "az://"))
+    try:
+        return is_remote(path)
+    except SnapshotError:
+        return False
 
 
 def _from_store(spark: SparkSession, path: str, table: Any, form: T.StructType) -> DataFrame:
     """Return the rows of a table in an object store, a task for each file."""
     actions = pa.table(table.get_add_actions())
     names = [unquote(name) for name in actions["path"].to_pylist()]
-    foreign = [name for name in names if "://" in name or name.startswith("/")]
+    foreign = [name for name in names if "://" in name or name.startswith("/") or ".." in name.split("/")]
     if foreign:
         raise TableError(f"{path}: the table names a file outside of it: {foreign[0]}")
     sizes = actions["size_bytes"].to_pylist()

@@ -150,7 +150,7 @@ def _expires(frame: DataFrame) -> Column:
 
 def _without_repeats(rows: DataFrame) -> DataFrame:
     """Keep one of identical rows; mark all rows whose id has differing ones in ``conflict``."""
-    entries = F.array_sort(F.map_entries("metadata"))
+    entries = F.when(F.size("metadata") > 0, F.array_sort(F.map_entries("metadata")))  # none is as good as empty
     plain = [F.col(name) for name in rows.columns if name != "metadata"]
     print_of = F.sha2(F.to_json(F.struct(*plain, entries.alias("metadata"))), 256)
     same_id = Window.partitionBy("namespace", "id")

@@ -6,6 +6,7 @@ accepted is taken from the batch as it came. Only rejected rows become Python ob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -200,11 +201,15 @@ def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, sides.ravel())
 
 
+#: A whole number that may be one of 64 bits.
+_MICROSECONDS = re.compile(r"-?[0-9]{1,20}")
+
+
 def end_of(text: str | None) -> int | TableError | None:
     """Return the end of a subscription in microseconds, or why its text is none; None without a text."""
     if text is None:
         return None
     try:
-        return moment(int(text)) if text.lstrip("-").isdecimal() else moment(text)
+        return moment(int(text)) if _MICROSECONDS.fullmatch(text) else moment(text)
     except UnfitError as error:
         return TableError(f"expires: {error}")
