@@ -7,6 +7,7 @@ it cannot show elsewhere (a merge needs a merging policy, a lost disk a weather 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,14 +20,17 @@ from tamis.engine.shelf import Shelf
 from tamis.index.mics.space import ContentSpace
 from tamis.model.subscription import Values
 from tamis.node.core import LinkUp
-from tamis.node.effects import Deliver, Persist, Send
+from tamis.node.effects import Attach, Deliver, Persist, Send
 from tamis.node.node import _Step
 from tamis.node.stream import Quota, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.confirmations import Confirmations
+from tamis.routing.core.event_routing import EventRouting
 from tamis.routing.core.flow import Flow
+from tamis.routing.core.publications import Publications
 from tamis.routing.core.routing_table import RoutingTable
+from tamis.routing.core.routing_table import _Summaries as Summaries
 from tamis.routing.core.summary import Changes, Summary
 from tamis.routing.edge.audit import Trail
 from tamis.routing.edge.backlogs import Backlogs
@@ -40,6 +44,7 @@ from tamis.routing.policies.subsumption import Subsumption
 from tamis.routing.policies.two_stage import TwoStageTable
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.client_link import ClientLink
+from tamis.runtime.client.seen_events import SeenEvents
 from tamis.runtime.client.session import ClientSession
 from tamis.runtime.simulation.brokers import BrokerSimulator
 from tamis.runtime.simulation.hosts import LIVES
@@ -450,14 +455,18 @@ def name_merges_without_their_namespace(real: Any) -> Any:
     return lambda filter, namespace: replace(real(filter, ""), namespace=namespace)
 
 
-@plant(RoutingTable, "_summary")
+@plant(Summaries, "__missing__")
 def cover_across_namespaces(real: Any) -> Any:
-    return lambda self, link, namespace: real(self, link, "default")
+    def missing(self: Any, namespace: str) -> Any:
+        summary = self[namespace] = next(iter(self.values()), None) or real(self, namespace)
+        return summary
+
+    return missing
 
 
 @plant(RoutingTable, "put_many")
 def a_table_has_room_for_four(real: Any) -> Any:
-    def put_many(self: RoutingTable, interests: Any) -> None:
+    def put_many(self: RoutingTable, interests: Any, read: Any = None) -> None:
         for source, key, subscription in interests:
             if len(self.interests(source)) < 4:
                 real(self, [(source, key, subscription)])
@@ -684,24 +693,26 @@ def send_events_to_one_neighbour_only(real: Any) -> Any:
     return lambda self, event, namespace, came_from: real(self, event, namespace, came_from)[:1]
 
 
-@plant(RoutingTable, "readers")
+@plant(RoutingTable, "matching_of_batch")
 def deliver_across_namespaces(real: Any) -> Any:
-    def readers(self: Any, event: Any, namespace: str) -> Any:
-        found: dict[str, Any] = {}
-        for one in self._namespaces:
-            for client, subscriptions in real(self, event, one).items():
-                found.setdefault(client, []).extend(subscriptions)
-        return found
+    def matching_of_batch(self: Any, batch: Any, most: int | None = None) -> Any:
+        lists: list[list[Any]] = [[] for _ in batch.events]
+        for namespace in list(self._namespaces):
+            elsewhere = copy.copy(batch)
+            elsewhere.namespace = namespace
+            for keys, more in zip(lists, real(self, elsewhere), strict=True):
+                keys += more
+        return lists
 
-    return readers
+    return matching_of_batch
 
 
-@plant(RoutingTable, "readers")
+@plant(RoutingTable, "group")
 def deliver_for_the_first_subscription_only(real: Any) -> Any:
-    return lambda self, event, namespace: {client: found[:1] for client, found in real(self, event, namespace).items()}
+    return lambda self, keys: {client: interests[:1] for client, interests in real(self, keys).items()}
 
 
-@plant(BrokerCore, "_deliver")
+@plant(EventRouting, "deliver")
 def one_copy_per_subscription(real: Any) -> Any:
     def deliver(self: Any, *arguments: Any) -> Any:
         return [
@@ -713,22 +724,31 @@ def one_copy_per_subscription(real: Any) -> Any:
     return deliver
 
 
-@plant(BrokerCore, "_publish")
+@plant(Publications, "publish")
 def pass_on_only_the_first_of_a_batch(real: Any) -> Any:
-    return lambda self, events, sender, now: real(self, tuple(events)[:1], sender, now)
+    def publish(self: Any, arrivals: Any, sender: str, now: float) -> Any:
+        return real(self, {source: events[:1] for source, events in arrivals.items()}, sender, now)
+
+    return publish
 
 
-@plant(BrokerCore, "_publish")
+@plant(Publications, "publish")
 def turn_a_batch_around(real: Any) -> Any:
-    return lambda self, events, sender, now: real(self, tuple(events)[::-1], sender, now)
+    def publish(self: Any, arrivals: Any, sender: str, now: float) -> Any:
+        return real(self, {source: events[::-1] for source, events in arrivals.items()}, sender, now)
+
+    return publish
 
 
-@plant(BrokerCore, "_publish")
+@plant(Publications, "publish")
 def rewrite_the_payload(real: Any) -> Any:
-    def publish(self: Any, events: Any, sender: str, now: float) -> Any:
-        changed = [m.Published(one.id, one.namespace, one.payload[:1] + one.payload[1:]) for one in events]
-        changed[0] = m.Published(changed[0].id, changed[0].namespace, b"\x80")
-        return real(self, tuple(changed), sender, now)
+    def publish(self: Any, arrivals: Any, sender: str, now: float) -> Any:
+        changed = {
+            source: [m.Published(events[0].id, events[0].namespace, b"\x80"), *events[1:]]
+            for source, events in arrivals.items()
+            if events
+        }
+        return real(self, changed, sender, now)
 
     return publish
 
@@ -777,23 +797,23 @@ def coarse_space() -> ContentSpace:
 # Quotas
 
 
-@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+@plant(EventRouting, "refuse", weather=NOISY, quota=SMALL)
 def drop_instead_of_refusing(real: Any) -> Any:
-    return lambda self, event, client, link, why: []
+    return lambda self, event, client, link, why: Attach([])
 
 
-@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+@plant(EventRouting, "refuse", weather=NOISY, quota=SMALL)
 def refuse_and_forward_all_the_same(real: Any) -> Any:
-    def refuse(self: BrokerCore, event: m.Published, client: str, link: str, why: str) -> list[Any]:
-        return [*real(self, event, client, link, why), Send(link, m.Publish(event))]
+    def refuse(self: EventRouting, event: m.Published, client: str, link: str, why: str) -> Any:
+        return Send(link, m.Publish(event))
 
     return refuse
 
 
-@plant(BrokerCore, "_refuse", weather=NOISY, quota=SMALL)
+@plant(EventRouting, "refuse", weather=NOISY, quota=SMALL)
 def refuse_without_saying_what(real: Any) -> Any:
-    def refuse(self: BrokerCore, event: m.Published, client: str, link: str, why: str) -> list[Any]:
-        return [Send(client, m.Refusal("an event", "not now"))]
+    def refuse(self: EventRouting, event: m.Published, client: str, link: str, why: str) -> Any:
+        return Send(client, m.Refusal("an event", "not now"))
 
     return refuse
 
@@ -901,7 +921,7 @@ def a_client_sends_confirmed_messages_again(real: Any) -> Any:
     return go_on
 
 
-@plant(ClientSession, "_is_new", weather=LOST_DISKS)
+@plant(SeenEvents, "add", weather=LOST_DISKS)
 def hand_out_what_came_before(real: Any) -> Any:
     return lambda self, id: True
 

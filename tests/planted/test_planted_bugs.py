@@ -72,6 +72,11 @@ def test_no_bug_has_left_the_catalogue() -> None:
     assert sorted(names) == NAMES.read_text(encoding="utf-8").split()
 
 
+def test_every_bug_has_something_to_replace() -> None:
+    missing = [plant.name for plant in CATALOGUE if not hasattr(plant.target, plant.attribute)]
+    assert not missing
+
+
 def sample() -> list[Plant]:
     """Return some quick bugs; the same ones all day, in every process."""
     generator = random.Random(dt.datetime.now(dt.UTC).date().toordinal())

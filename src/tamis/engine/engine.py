@@ -34,7 +34,7 @@ from tamis.model.schema import Event, Schema, learn_from_event, presence_of
 from tamis.model.strict_json import MAX_EVENT, read_event
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable, checked_id, learn_from_table
-from tamis.model.types import AttributeType, Many, Number, Vector
+from tamis.model.types import AttributeType, Number, Vector
 from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
@@ -218,7 +218,7 @@ class Engine:
             raise ModelError(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
         if isinstance(events, EventTable):
             table = events
-            _check_forms(table, self._schema)
+            table.check_types(self._schema)
         else:
             table = EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
         if on_bad == "raise" and table.bad:
@@ -483,19 +483,3 @@ def _checked_moment(value: object) -> int:
         return moment(value)
     except UnfitError as error:
         raise ModelError(f"expires: {error}") from None
-
-
-def _check_forms(table: EventTable, schema: Schema) -> None:
-    """Raise `ModelError` if a table was made under a schema whose types have other values than this engine's."""
-    for name, column in table.columns.items():
-        kind = None if name in schema.unasked else schema.get(name)
-        if kind is not None and _shape(kind) != _shape(column.kind):
-            raise ModelError(
-                f"attribute {name!r}: the event table has it as {column.kind}, the engine as {kind}; make the table "
-                f"with the schema of the engine: EventTable.of(events, engine.schema)"
-            )
-
-
-def _shape(kind: AttributeType) -> tuple[object, ...]:
-    """Return what two types must have in common for their canonical values to be compared."""
-    return type(kind), _shape(kind.element) if isinstance(kind, Many) else getattr(kind, "n", None)

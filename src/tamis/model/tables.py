@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tamis.errors import EventError, TableError
+from tamis.errors import EventError, ModelError, TableError
 from tamis.model.arrow_types import repeated, schema_from_arrow
 from tamis.model.columns import Column, column_from, joined_column, presence_column, python_values
 from tamis.model.schema import ALL_STRINGS, COMPUTED, MAX_ATTRIBUTES, Schema, shown_by_events
 from tamis.model.subscription import DEFAULT_NAMESPACE, Ball, Filter, Subscription, SubscriptionId, Values
-from tamis.model.types import AttributeType, String, Timestamp, type_of_value
+from tamis.model.types import AttributeType, Many, String, Timestamp, type_of_value
 from tamis.model.types.paths import column_at
 from tamis.model.value_set import ValueSet
 from tamis.model.values import INT64_MAX, INT64_MIN, Value, has_lone_surrogate, is_null
@@ -66,6 +66,16 @@ class EventTable:
         if isinstance(schema.get(ALL_STRINGS), String) and ALL_STRINGS not in columns:
             columns[ALL_STRINGS] = joined_column(ALL_STRINGS, [data[name] for name in sorted(data)], n)
         return cls(n, columns)
+
+    def check_types(self, schema: Schema) -> None:
+        """Raise `ModelError` unless the columns have the types of a schema, up to their limits."""
+        for name, column in self.columns.items():
+            kind = None if name in schema.unasked else schema.get(name)
+            if kind is not None and _shape(kind) != _shape(column.kind):
+                raise ModelError(
+                    f"attribute {name!r}: the event table has it as {column.kind}, the engine as {kind}; make it "
+                    f"with the schema of the engine: EventTable.of(events, engine.schema)"
+                )
 
     @property
     def bad(self) -> dict[int, EventError]:
@@ -364,3 +374,8 @@ def _maps(column: Any) -> list[dict[str, str] | None] | None:
             raise TableError(f"metadata maps strings to strings, not {value!r}", row)
         found.append(one)
     return found
+
+
+def _shape(kind: AttributeType) -> tuple[object, ...]:
+    """Return what two types must have in common for their canonical values to be compared."""
+    return type(kind), _shape(kind.element) if isinstance(kind, Many) else getattr(kind, "n", None)

@@ -21,10 +21,10 @@ new wire begins with the first message that is not acknowledged. What may leave 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import ChainMap, deque
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Any
 
 from tamis.errors import ModelError, RemoteProtocolError
@@ -243,9 +243,9 @@ class Ends(dict[Link, StreamEnd]):
         self._resting.pop(link, None)
         return super().pop(link, default)
 
-    def links(self) -> Iterator[Link]:
-        """Yield all links, the resting ones included."""
-        return chain(self, self._resting)
+    def links(self) -> Collection[Link]:
+        """Return all links, the resting ones included."""
+        return ChainMap[Link, object](self, self._resting).keys()  # type: ignore[arg-type]
 
 
 @dataclass

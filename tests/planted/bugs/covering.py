@@ -86,10 +86,10 @@ BUGS = [
     ),
     Bug(
         "zcurve_skips_keys_that_begin_a_cube",
-        "kernels/curves/zcurve",
+        "kernels/bisection",
         "A point whose key is the first of a cube is not found in the cube.",
-        "        if keys[middle] < key:\n",
-        "        if keys[middle] <= key:\n",
+        "        if numbers[middle] < number:\n",
+        "        if numbers[middle] <= number:\n",
         (f"{ZCURVE}::test_the_search_sees_all_but_epsilon_and_only_dominating_points",),
         costly=True,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tamis.model.schema import Event, Schema
@@ -189,13 +189,9 @@ class BrokerView:
         return StreamView(self._machine, self._store, link)
 
     @property
-    def links(self) -> Iterator[Link]:
+    def links(self) -> Collection[Link]:
         """All links, connected or not."""
         return self._machine.node.ends.links()
-
-    def has_link(self, link: Link) -> bool:
-        """Whether there is a link, connected or not."""
-        return link in self._machine.node.ends
 
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for one that is not there."""
