@@ -44,6 +44,7 @@ FORMS = [
     "MULTIPOLYGON (((170 0, -170 0, -170 5, 170 5, 170 0)), EMPTY)",
     "MULTILINESTRING (EMPTY, (170 0, -170 0), EMPTY)",
     "MULTIPOINT (EMPTY, (1 1))",
+    "POLYGON ((0 0, 9 0, 9 9, 0 9, 0 0), EMPTY)",
 ]
 
 

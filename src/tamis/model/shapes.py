@@ -347,7 +347,7 @@ def _ring_flaw(found: shapely.Polygon) -> str | None:
     """Say why a polygon without holes is not simple; None if it is."""
     ring = np.ascontiguousarray(shapely.get_coordinates(found))
     points = ring.view(np.complex128)[:, 0]  # one comparison for both coordinates
-    others = points[points != points[0]]
+    others = points[points != points[0]] if points.size else points  # a hole may be empty
     if not others.size or (others == others[0]).all():
         return "a polygon needs at least three different points"
     if (points[1:] == points[:-1]).any():
