@@ -76,7 +76,7 @@ lock: | $(BIN)/uv ## write requirements/lock.txt anew: the newest versions, with
 	  --all-extras --custom-compile-command "make lock" --no-emit-package tamis --no-emit-package tamis-bench \
 	  --output-file $(LOCK) pyproject.toml src/tamis_bench/pyproject.toml src/tamis_lab/pyproject.toml requirements/tools.in
 	@$(INDEX); $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --constraint $(LOCK) \
-	  --extra server --extra postgres --extra jwt --extra nats --custom-compile-command "make lock" \
+	  --extra server --extra postgres --extra jwt --extra nats --extra otel --custom-compile-command "make lock" \
 	  --output-file deploy/requirements.txt pyproject.toml
 
 sbom: ## write build/tamis.cdx.json: every package of the lock file with its version and hashes, as CycloneDX

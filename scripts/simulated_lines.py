@@ -3,8 +3,8 @@
     python scripts/simulated_lines.py [SEEDS]
 
 Runs the worlds of ``tests/simulation`` for that many seeds (200) under coverage.py, in this process, with lost and
-restored disks, changed filters, shared queues, links that drop and links that are skipped among them. Lines move with
-every edit, so the page names functions and counts lines.
+restored disks, changed filters, shared queues, readers that fail, rings, links that drop and links that are skipped.
+Lines move with every edit, so the page names functions and counts lines.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def run_seeds(n: int) -> dict[str, set[int]]:
     from tests.simulation.test_changed_filters import ChangingWorld
     from tests.simulation.test_consumers import Shared
     from tests.simulation.test_dropping_links import drop, skip
+    from tests.simulation.test_failing_readers import Failing
+    from tests.simulation.test_rings import live
     from tests.simulation.world import RESTORED, World
 
     for seed in range(n):
@@ -90,6 +92,8 @@ def run_seeds(n: int) -> dict[str, set[int]]:
             Shared(seed).run()
             drop(seed)
             skip(seed)
+            live(seed)
+            Failing(seed).run()
     measured.stop()
     data = measured.get_data()
     return {path: set(data.lines(path) or ()) for path in data.measured_files()}

@@ -55,8 +55,9 @@ OWNERS = {
     "llvmlite": ("kernels/",),
     "pyspark": ("spark/", "tamis_bench/spark/", "tamis_lab/tasks.py"),
     "matplotlib": ("plots/", "tamis_bench/plots/", "tamis_lab/plots/"),
+    "opentelemetry": ("runtime/traces/exporting.py",),
 }
-#: What ``tamis serve`` imports only when a comparison is requested, or never.
+#: What ``tamis serve`` imports only when a comparison or traces are requested, or never.
 NOT_IN_A_BROKER = (
     "tamis.overlay",
     "tamis.demo",
@@ -68,6 +69,7 @@ NOT_IN_A_BROKER = (
     "tamis.plots",
     "tamis_bench",
     "tamis_lab",
+    "opentelemetry",
 )
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load"}
@@ -86,7 +88,6 @@ LARGE_CLASSES = {
     "engine/ids.py::Ids": (22, 7),
     "overlay/peer.py::PeerCore": (24, 18),
     "overlay/seat.py::Seat": (18, 15),
-    "routing/core/broker.py::BrokerCore": (22, 12),
     "routing/edge/core.py::EdgeCore": (28, 12),
     "runtime/broker/view.py::BrokerView": (25, 4),
     "runtime/broker/driver.py::Driver": (28, 12),

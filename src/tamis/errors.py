@@ -55,11 +55,11 @@ class TamisError(Exception):
 
 
 class ModelError(TamisError, ValueError):
-    """Something in the model is wrong: a schema, a subscription, an event, a table."""
+    """A schema, a subscription, an event or a table is invalid."""
 
 
 class SchemaError(ModelError):
-    """A schema is wrong or two sources disagree about the type of an attribute."""
+    """A schema is invalid, or two sources give different types for an attribute."""
 
     def __init__(self, attribute: str, problem: str) -> None:
         super().__init__(attribute, problem)
@@ -71,7 +71,7 @@ class SchemaError(ModelError):
 
 
 class SubscriptionError(ModelError):
-    """A subscription reads well but cannot be meant: a wrong type, an unknown attribute, a bad polygon.
+    """A subscription has correct syntax but an invalid meaning: a wrong type, an unknown attribute, a bad polygon.
 
     ``position`` is the offset of the culprit in ``text`` when the subscription came as text.
     """
@@ -100,7 +100,7 @@ class SubscriptionError(ModelError):
 
 
 class SubscriptionSyntaxError(ModelError):
-    """A subscription text cannot be read; ``position`` is where, ``expected`` what would have fitted.
+    """A subscription text has a syntax error at ``position``; ``expected`` describes what is allowed there.
 
     >>> print(SubscriptionSyntaxError("price >< 10", 7, "a number"))
     expected a number at column 8
@@ -125,7 +125,7 @@ def _proposal(corrected: str | None) -> str:
 
 
 class LimitError(ModelError):
-    """An input is larger than tamis accepts; ``limit`` says what is accepted."""
+    """An input exceeds a limit of tamis; ``limit`` is the largest accepted value."""
 
     def __init__(self, what: str, given: int, limit: int) -> None:
         super().__init__(what, given, limit)
@@ -138,7 +138,7 @@ class LimitError(ModelError):
 
 
 class EventError(ModelError):
-    """An event carries a value its attribute cannot have; ``row`` is its place in a table, if any."""
+    """An event has a value that its attribute does not allow; ``row`` is its row in a table, if any."""
 
     def __init__(self, attribute: str, value: object, problem: str, row: int | None = None) -> None:
         super().__init__(attribute, value, problem, row)
@@ -148,10 +148,10 @@ class EventError(ModelError):
         self.row = row
 
     def __str__(self) -> str:
-        places = [] if self.row is None else [f"row {self.row}"]
-        places += [f"attribute {self.attribute!r}"] if self.attribute else []
-        place = f"{', '.join(places)}: " if places else ""
-        return f"{place}{self.problem} (got {shorten(self.value)})"
+        positions = [] if self.row is None else [f"row {self.row}"]
+        positions += [f"attribute {self.attribute!r}"] if self.attribute else []
+        prefix = f"{', '.join(positions)}: " if positions else ""
+        return f"{prefix}{self.problem} (got {shorten(self.value)})"
 
 
 class TableError(ModelError):
@@ -201,11 +201,11 @@ class SnapshotError(TamisError):
 
 
 class SnapshotConflictError(SnapshotError):
-    """Another writer published a version first; what was built upon the version before it was not published."""
+    """Another writer published a version first; the version that was built on the previous one was not published."""
 
 
 class WeakGuaranteeError(TamisError):
-    """A structure promises less than its place needs, so that events could be lost."""
+    """A structure has a weaker guarantee than its user needs, so that events could be lost."""
 
     def __init__(self, needed: str, given: str) -> None:
         super().__init__(needed, given)
@@ -244,7 +244,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class RefusedError(TamisError):
-    """A broker does not do what was asked: ``code`` is for programs (an HTTP status), ``reason`` for people."""
+    """A broker refused a request: ``code`` is an HTTP status for programs, ``reason`` a text for users."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(code, reason)
@@ -268,7 +268,7 @@ class ConnectionLostError(TamisError):
 
 
 class StoreError(TamisError):
-    """What a broker has on disk cannot be trusted or written: the process stops, nothing on disk was changed."""
+    """A broker's store is damaged or cannot be written: the process stops, and nothing on disk was changed."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
@@ -284,7 +284,7 @@ class LeaseLostError(StoreError):
 
 
 class DiskFullError(TamisError):
-    """There is no room on the disk of a broker; nothing was written, and it goes on when there is room again."""
+    """A broker's disk is full; nothing was written, and the broker continues when there is space again."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -322,7 +322,7 @@ class ExtensionError(TamisError, ImportError):
 
 
 class InvariantError(TamisError):
-    """A bug in tamis, not in your input: please report it with the story that led here."""
+    """A bug in tamis, not in your input: please report it with the events that led to it."""
 
     def __init__(self, broken: str, story: Sequence[str] = ()) -> None:
         super().__init__(broken, story)
@@ -335,7 +335,7 @@ class InvariantError(TamisError):
 
 
 def _place(text: str, position: int) -> str:
-    """Describe a place in a text: the column, the line it stands in and a caret below."""
+    """Describe a position in a text: the column, the line with it, and a caret below."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = text[start : len(text) if end < 0 else end]
@@ -347,7 +347,7 @@ def _place(text: str, position: int) -> str:
 
 
 def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:
-    """Cut a long line around a column; return the cut and where the column is in it."""
+    """Cut a long line around a column; return the part and the position of the column in it."""
     if len(line) <= width:
         return line, column
     start = max(0, min(column - width // 2, len(line) - width))

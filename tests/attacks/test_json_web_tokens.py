@@ -291,6 +291,18 @@ def test_odd_tokens_are_answered_401(guarded: Guarded, token: str) -> None:
     assert asked(guarded, token[:60_000]).status == 401
 
 
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://[", "keys_url is not an address: Invalid IPv6 URL"),
+        ("http://example.com/keys", "keys_url is https://"),
+    ],
+)
+def test_keys_come_from_an_address_that_nobody_can_replace(url: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        JwtConfig(ISSUER, AUDIENCE, keys_url=url).check()
+
+
 def test_a_jwt_opens_no_link(tmp_path: Path, issuer: Issuer) -> None:
     (tmp_path / "jwks.json").write_text(jwks(issuer))
     text = f'[auth.jwt]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\nkeys = "jwks.json"\n'

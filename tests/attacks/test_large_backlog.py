@@ -83,7 +83,7 @@ def test_a_client_is_suspended_when_too_many_bytes_wait_for_it(tmp_path: Path) -
             await asyncio.sleep(0.01)
         await driver.publish([{"n": 10, "text": "x"}], "default", Rights("local"), "test")
         [*_, (_, gap), (_, last)] = driver.view.stream("s:default:1").read(3, 10)
-        assert m.decode(gap, "s") == m.Gap(m.EventId("test@broker", driver._born, 6), 5)
+        assert m.decode(gap, "s") == m.Gap(m.EventId("test@broker", driver._numbers.epoch, 6), 5)
         assert isinstance(m.decode(last, "s"), m.Delivery)
         await driver.stop()
 

@@ -195,3 +195,61 @@ def test_a_rule_in_parts_is_redundant_as_a_whole_or_not_at_all(tmp_path: Path) -
     assert {rule["id"]: rule["fired"] for rule in report["rules"]} == {"long": 2, "other": 1, "mixed": 0}
     assert report["rules"][0]["title"] == "Long"
     assert report["redundant"] == {"other": {"why": "covered", "by": ["long"]}}
+
+
+EITHER = " AND ".join(f"(x{i} ILIKE '%aa%' OR x{i} NOT ILIKE '%aa%')" for i in range(12))
+SOME = " AND ".join(f"(x{i} ILIKE '%ab%' OR x{i} NOT ILIKE '%b%')" for i in range(12))
+
+
+def test_rules_whose_redundancy_was_not_decided_are_named(folder: Path) -> None:
+    rules = {"wide": f"line ILIKE '%n%' AND {EITHER}", "narrow": f"line ILIKE '%net%' AND {SOME}", "apart": "z = 1"}
+    (folder / "long.jsonl").write_text("\n".join(json.dumps({"id": id, "filter": rules[id]}) for id in rules))
+    options = ("backtest", "long.jsonl", "events.jsonl")
+    code, text = run(folder, *options, "--json", "--junit", "report.xml", "--fail-on", "undecided")
+    report = json.loads(text)
+    assert (code, report["undecided"], report["redundant"]) == (1, ["narrow"], {})
+    words = {rule["id"]: rule.get("undecided") for rule in report["rules"]}
+    assert words == {
+        "wide": None,
+        "narrow": "others may make it redundant; the proof ran out of its budget",
+        "apart": None,
+    }
+    suite = ElementTree.parse(folder / "report.xml").getroot()
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["narrow"]
+    assert "redundant: 0, not decided: 1" in run(folder, *options)[1]
+    code, text = run(folder, *options, "--no-redundancy", "--json")
+    assert json.loads(text)["undecided"] is None
+    assert "redundant" not in run(folder, *options, "--no-redundancy")[1]
+
+
+WRONG_CALLS = {
+    "backtest rules.jsonl events.jsonl --fail-on changed": "needs the older rules: --against OLD_RULES",
+    "backtest rules.jsonl events.jsonl --fail-on redundant --no-redundancy": "needs the proofs that --no-redundancy",
+    "backtest rules.jsonl events.jsonl --junit absent/report.xml": "report.xml: there is no folder",
+    "backtest rules.jsonl events.jsonl --picture absent/days.svg": "days.svg: there is no folder",
+    "backtest rules.jsonl events.jsonl --namespace other": "'other'; there are rules in: default",
+    "backtest ./absent/ events.jsonl": "absent/: there is no such folder",
+    "backtest bad.yml events.jsonl": "bad.yml: none of its rules can be run; the reasons are above",
+    "import sigma rule.yml --out absent/rules.jsonl": "there is no folder",
+    "import sigma rules.jsonl": "rules.jsonl, rule 'rules': not YAML",
+}
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_wrong_calls_say_what_to_do(call: str, folder: Path) -> None:
+    (folder / "bad.yml").write_text(SIGMA.replace("selection and not filter", "other"))
+    arguments = [str(folder / one) + "/" * one.endswith("/") if "." in one else one for one in call.split()]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == (1 if call.endswith("sigma rules.jsonl") else 2)
+    words = "".join(done.stderr.replace("│", "").split())
+    assert "".join(WRONG_CALLS[call].split()) in words, done.stderr
+
+
+def test_firings_without_a_day_are_counted(folder: Path) -> None:
+    options = [str(folder / "rules.jsonl"), str(folder / "events.jsonl"), "--time"]
+    done = CliRunner().invoke(app, ["backtest", *options, "line"])
+    assert done.exit_code == 0
+    assert "9 of 9 firings have no day: 'line' is missing there, or no time such as 2026-01-31T12:00:00Z" in " ".join(
+        done.stderr.split()
+    )
+    assert "have no day" not in CliRunner().invoke(app, ["backtest", *options, "at"]).stderr

@@ -54,7 +54,19 @@ def test_a_run_has_all_rows() -> None:
         assert row["rate"] is not None or row["note"].startswith("left out: ")
     ours = [row for row in rows if (row["work"], row["system"]) == ("stock", "ours")]
     assert [row["what"] for row in ours] == [
-        *("build", "match", "bytes", "p50", "p99", "insert", "delete"),
+        *(
+            "build",
+            "match",
+            "match 256",
+            "match 2 threads",
+            "bytes",
+            "p50",
+            "p99",
+            "p50 json",
+            "p99 json",
+            "insert",
+            "delete",
+        ),
         *("p50 churn", "p99 churn", "p50 writer", "p99 writer", "p99 merge"),
     ]
     assert ours[1]["unit"] == "events/s"

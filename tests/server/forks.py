@@ -23,7 +23,7 @@ from functools import cache
 from io import FileIO
 from pathlib import Path
 
-from tamis.engine.warm_up import load_kernels
+from tamis.engine.warm_up import loading_steps
 
 __all__ = ["ForkedProgram", "can_fork", "pipe_program", "run_program", "start_program"]
 
@@ -33,6 +33,7 @@ _MAIN = "from tamis.cli.main import main; main()"
 _IMPORTS = (
     *("tamis.cli.main", "tamis.cli.broker.serve", "tamis.web.serving", "uvicorn", "websockets", "apsw"),
     *("typer._adapters", "uvicorn.lifespan.off", "websockets.asyncio.client", "tamis.runtime.peer"),
+    "tamis.runtime.traces.exporting",
 )
 _ONE_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -157,7 +158,8 @@ def _serve_forks(fd: int) -> None:
     for name in _IMPORTS:
         importlib.import_module(name)
     _build_commands_once()
-    load_kernels()  # each broker would do so
+    for load in loading_steps():  # each broker would make these calls
+        load()
     gc.collect()
     gc.freeze()  # a broker collects garbage when it starts: not among what all have imported
     threads = os.listdir("/proc/self/task")

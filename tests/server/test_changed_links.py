@@ -154,3 +154,59 @@ def test_a_broker_without_a_schema_has_no_links(tmp_path: Path) -> None:
         answer = ask(f"{one.url}/v1/links/b", "PUT", {})
         assert (answer.status, answer.json["error"][:50]) == (400, "brokers that are linked need the same schema: set ")
         assert ask(f"{one.url}/v1/links/b", "DELETE").status == 404
+
+
+def test_the_link_that_closes_a_ring_is_refused_by_name(tmp_path: Path) -> None:
+    a, b, c = a_line(tmp_path, "abc")
+    with running(a, b, c):
+        subscribe(c, "n")
+        publish(a, "n", range(5))
+        wait_for(c, "n", 5)
+        answer = ask(f"{c.url}/v1/links/a", "PUT", {"url": a.url})
+        assert answer.status == 409
+        assert "the link to 'a' closes a ring of brokers (c - b - a - c): remove one" in answer.json["error"]
+        for one, other, dials in ((a, "c", ""), (c, "a", f'url = "{a.url}"\n')):
+            one.kill()
+            one.config += f'\n[[links]]\nname = "{other}"\n{dials}'
+            one.start()
+        for one in (a, c):
+            one.wait_until_ready()
+        wait_until(lambda: command(a)["c"]["ring"] == "a - b - c - a", "a refused link at a")
+        wait_until(lambda: command(c)["a"]["ring"] == "c - b - a - c", "a refused link at c")
+        assert ask(f"{a.url}/v1/links/c/skip", "POST", {}).status == 409
+        publish(a, "n", range(5, 10))
+        subscribe(a, "mag")
+        publish(c, "mag", range(3))
+        wait_for(c, "n", 10)
+        wait_for(a, "mag", 3)
+        command(b, "remove", "c")
+        command(c, "remove", "b")
+        wait_for_link(a, "c", "confirmed")
+        wait_for_link(c, "a", "confirmed")
+        assert (command(a)["c"]["ring"], command(c)["a"]["ring"]) == ("", "")
+        publish(a, "n", range(10, 12))
+        wait_for(c, "n", 12)
+        deeds = [(one["what"], one["subject"]) for one in ask(f"{a.url}/v1/audit").json["deeds"]]
+        assert ("link refuse", "c") in deeds
+
+
+def test_three_brokers_that_start_in_a_ring_work_as_a_tree(tmp_path: Path) -> None:
+    a, b, c = a_line(tmp_path, "abc")
+    a.config += '\n[[links]]\nname = "c"\n'
+    c.config += f'\n[[links]]\nname = "a"\nurl = "{a.url}"\n'
+    with running(a, b, c):
+        brokers = {"a": a, "b": b, "c": c}
+
+        def refused() -> set[tuple[str, str]]:
+            rings = {(name, link) for name, one in brokers.items() for link, how in command(one).items() if how["ring"]}
+            return rings if len(rings) == 2 else set()
+
+        [link, back] = wait_until(refused, "a link that both ends refuse")
+        assert link == back[::-1]
+        for one in (a, b, c):
+            subscribe(one, "n")
+        for number, one in enumerate((a, b, c)):
+            publish(one, "n", range(number, number + 1))
+        for name, one in brokers.items():
+            wait_until(lambda at=one: len(got(at, "n")) >= 3, f"three events at {name}")
+            assert sorted(got(one, "n")) == [0, 1, 2]

@@ -121,3 +121,65 @@ def test_what_consumers_can_get_wrong(broker: BrokerProcess) -> None:
         tamis.consume(broker.url, "wrong", consumer="")
     with pytest.raises(RefusedError):
         tamis.consume(broker.url, "nothing", consumer="a").take()
+
+
+def dead_letters(broker: BrokerProcess, id: str, client: str = "") -> list[int]:
+    query = f"?client={client}" if client else ""
+    return [one["event"][id] for one in ask(f"{broker.url}/v1/subscriptions/{id}/dead{query}").json["letters"]]
+
+
+def test_a_stream_that_ends_says_nothing_of_its_reader(broker: BrokerProcess) -> None:
+    make_queue(broker, "streamed", 3, max_deliveries=1)
+    place = f"{broker.url}/v1/subscriptions/streamed"
+    for _ in range(3):  # it acknowledges with the next `Last-Event-ID`, if it is served again
+        assert '"streamed":1' in ask(f"{place}/events?limit=2").body.decode()
+    for _ in range(3):  # the log is read as often as its reader asks
+        assert len(ask(f"{place}/log").json["messages"]) == 3
+    assert dead_letters(broker, "streamed") == []
+    assert ask(f"{place}").json["waiting"] == 3
+
+
+def test_letters_of_a_client_are_dropped_and_replayed_for_one_subscription(broker: BrokerProcess) -> None:
+    def read(count: int) -> None:
+        with tamis.connect(broker.url, client="both") as client:
+            one = client.subscribe("first >= 0", id="first", durable=True, max_deliveries=1)
+            two = client.subscribe("second >= 0", id="second", durable=True, max_deliveries=1)
+            if count:
+                next(iter(one if count % 2 else two))
+
+    read(0)
+    for number, name in enumerate(("first", "second"), 1):
+        assert ask(f"{broker.url}/v1/events", "POST", [{name: 1}]).status == 200
+        read(number)
+        wait_until(lambda name=name: dead_letters(broker, name, "both") == [1], "a dead letter")
+    place = f"{broker.url}/v1/subscriptions"
+    [last] = ask(f"{place}/second/dead?client=both").json["letters"]
+    assert ask(f"{place}/second/dead?client=both").json["count"] == 1
+    assert ask(f"{place}/first/dead/drop?client=both", "POST", {"upto": last["cursor"]}).json == {"dropped": 1}
+    assert (dead_letters(broker, "first", "both"), dead_letters(broker, "second", "both")) == ([], [1])
+    chosen = {"cursors": [last["cursor"]]}
+    assert ask(f"{place}/first/dead/replay?client=both", "POST", chosen).json == {"replayed": 0}
+    assert ask(f"{place}/second/dead/replay?client=both", "POST", chosen).json == {"replayed": 1}
+
+
+def test_what_ends_a_python_client_too_often_is_a_dead_letter(broker: BrokerProcess) -> None:
+    def read(count: int) -> list[int]:
+        with tamis.connect(broker.url, client="frail") as client:
+            asked = client.subscribe("frail >= 0", id="frail", durable=True, max_deliveries=2)
+            events = iter(asked)
+            got: list[int] = []
+            for _ in range(count):
+                delivery = next(events)
+                got.append(int(delivery.event["frail"]))
+                if got[-1] == 1:
+                    return got  # it cannot be handled
+                delivery.ack()
+            return got
+
+    read(0)
+    assert ask(f"{broker.url}/v1/events", "POST", [{"frail": n} for n in range(4)]).status == 200
+    assert read(4) == [0, 1]
+    assert read(4) == [1]
+    wait_until(lambda: dead_letters(broker, "frail", "frail") == [1], "a dead letter")
+    assert read(2) == [2, 3]
+    assert ask(f"{broker.url}/v1/subscriptions/frail/take?client=frail", "POST", {"consumer": "w"}).status == 409

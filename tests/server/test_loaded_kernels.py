@@ -13,8 +13,9 @@ import pytest
 
 from tamis.engine import warm_up
 from tamis.engine.warm_up import loading_steps
+from tests.loaded_kernels import loaded_kernels
 
-#: One filter and one event of each kind of condition, apart from those that `load_kernels` tries.
+#: One filter and one event of each kind of condition, apart from those that a broker loads kernels for.
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ranges": ("low >= {0} AND high < {0} + 7 AND mid > 3", {"low": 5, "high": 4, "mid": 4}),
     "strings": ("city = 'c{0}' AND mid > {0}", {"city": "c3", "mid": 9}),
@@ -47,7 +48,7 @@ async def _story(directory: Path) -> None:
 
     for load in loading_steps():
         load()
-    before = _overloads()
+    before = loaded_kernels()
     async with watched_broker(directory) as broker:
         for kind, (template, event) in KINDS.items():
             for count in (2, 400):
@@ -57,22 +58,8 @@ async def _story(directory: Path) -> None:
                 for events in (event, [event] * 60):
                     answer = await broker.ask(f"/v1/events?namespace={kind}", "POST", events)
                     assert answer.status == 200, answer.body
-    for name in sorted(_overloads() - before):
+    for name in sorted(loaded_kernels() - before):
         print(name)
-
-
-def _overloads() -> set[str]:
-    """Return every kernel that is loaded, with its argument types."""
-    from numba.core.registry import CPUDispatcher
-
-    return {
-        f"{kernel.py_func.__module__}.{kernel.py_func.__name__}{types}"
-        for name, module in list(sys.modules.items())
-        if name.startswith("tamis.")
-        for kernel in vars(module).values()
-        if isinstance(kernel, CPUDispatcher)
-        for types in kernel.overloads
-    }
 
 
 @pytest.mark.slow
@@ -82,15 +69,30 @@ def test_no_kernel_is_loaded_by_a_request() -> None:
 
 
 def test_kernels_are_loaded_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    warm_up.load_kernels()
+    for load in loading_steps():
+        load()
     monkeypatch.setattr(warm_up, "_match", lambda *_: pytest.fail("loaded again"))
-    warm_up.load_kernels()
+    for load in loading_steps():
+        load()
+
+
+def test_the_parts_of_a_compilation_load_what_a_broker_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[tuple[str, str]] = []
+    monkeypatch.setattr(warm_up, "_load", lambda name: loaded.append(("kind", name)))
+    monkeypatch.setattr(warm_up, "_load_packed", lambda name: loaded.append(("packed", name)))
+    for load in loading_steps():
+        load()
+    by_broker, loaded[:] = sorted(loaded), []
+    for compile_part in warm_up.PARTS.values():
+        compile_part()
+    assert sorted(loaded) == by_broker
+    assert len(set(by_broker)) == len(by_broker) >= len(KINDS)
 
 
 def test_a_mark_says_that_the_cache_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_up, "mark_path", lambda user: tmp_path / user)
     assert not warm_up.are_kernels_compiled()
-    warm_up.load_kernels()
+    warm_up.leave_mark()
     assert warm_up.are_kernels_compiled()
     monkeypatch.setattr(warm_up, "mark_path", lambda user: None)
     assert not warm_up.are_kernels_compiled()  # without a cache each process compiles

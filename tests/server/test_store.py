@@ -39,6 +39,7 @@ NEWER = {
     "slice",
     "types",
     "link_gap",
+    "reach",
     "skipped",
     "webhook",
     "life",

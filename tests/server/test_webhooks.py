@@ -357,3 +357,43 @@ def test_a_configuration_that_cannot_be_meant_is_refused(tmp_path: Path) -> None
         (tmp_path / "broker.toml").write_text(f"[webhooks]\n{text}")
         with pytest.raises(ModelError, match=words):
             read_config(tmp_path / "broker.toml").check()
+
+
+def test_what_an_endpoint_refuses_too_often_is_a_dead_letter_and_the_others_of_its_batch_arrive(
+    broker: BrokerProcess,
+) -> None:
+    def answer(request: Received) -> int:
+        return 422 if any(one["data"]["sour"] == 2 for one in request.json) else 204
+
+    with Receiver(answer=answer) as receiver:
+        settings = {"id": "sour", "filter": "sour >= 0", "max_deliveries": 2}
+        assert ask(f"{broker.url}/v1/subscriptions", "POST", settings).status == 201
+        assert ask(f"{broker.url}/v1/events", "POST", [{"sour": n} for n in range(5)]).status == 200
+        put(broker, "sour", receiver.url, batch=5)
+        wait_until(lambda: ask(f"{broker.url}/v1/subscriptions/sour").json["waiting"] == 0, "an empty queue", 60)
+        assert [one["data"]["sour"] for request in receiver.requests for one in request.json] == [0, 1, 3, 4]
+        [letter] = ask(f"{broker.url}/v1/subscriptions/sour/dead").json["letters"]
+        assert letter["event"] == {"sour": 2}
+
+
+def test_a_dead_letter_behind_an_open_message_is_not_sent_again_and_its_queue_is_emptied(broker: BrokerProcess) -> None:
+    is_up, tried = False, list[int]()
+
+    def answer(request: Received) -> int:
+        number = request.json["data"]["bitter"]
+        tried.append(number)
+        return 422 if number == 1 else 204 if is_up or number > 1 else 503
+
+    with Receiver(answer=answer) as receiver:
+        settings = {"id": "bitter", "filter": "bitter >= 0", "max_deliveries": 1}
+        assert ask(f"{broker.url}/v1/subscriptions", "POST", settings).status == 201
+        assert ask(f"{broker.url}/v1/events", "POST", [{"bitter": n} for n in range(3)]).status == 200
+        put(broker, "bitter", receiver.url, parallel=4)
+        place = f"{broker.url}/v1/subscriptions/bitter"
+        wait_until(lambda: ask(f"{place}/dead").json["count"] == 1, "a dead letter", 60)
+        assert ask(place).json["waiting"] == 3
+        with Receiver(answer=answer) as other:
+            is_up, tried = True, []
+            put(broker, "bitter", other.url, parallel=4)
+            wait_until(lambda: ask(place).json["waiting"] == 0, "an empty queue", 60)
+            assert (tried.count(1), 0 in tried) == (0, True)

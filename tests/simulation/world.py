@@ -660,9 +660,13 @@ class World:
         }
 
     def _check_no_holes(self, client: str, id: int, asked: Asked, have: set[m.EventId]) -> None:
-        """Once an event of a publisher came, all later ones come (R12)."""
-        for publisher in {one.publisher for one in have}:
-            places = [(one.epoch, one.seq) for one in have if one.publisher == publisher]
+        """Once an event of a publisher came, all later ones come (R12).
+
+        An event that a restored disk sent late says nothing about those between it and what came before.
+        """
+        in_time = self._came_in_time(client) & have
+        for publisher in {one.publisher for one in in_time}:
+            places = [(one.epoch, one.seq) for one in in_time if one.publisher == publisher]
             for event_id, sent in self.sent.items():
                 place = (event_id.epoch, event_id.seq)
                 inside = event_id.publisher == publisher and min(places) < place < max(places)
@@ -673,6 +677,18 @@ class World:
                     and not (sent.excused or sent.refused)
                 ):
                     raise InvariantError(f"{client} has a hole at {event_id} for {id} (R12)")
+
+    def _came_in_time(self, client: str) -> set[m.EventId]:
+        """Return the events that a client got, but for those that may come, and came, behind later ones."""
+        in_time: set[m.EventId] = set()
+        last: dict[str, tuple[int, int]] = {}
+        for _, delivery in self.got.get(client, ()):
+            id = delivery.event.id
+            place = (id.epoch, id.seq)
+            if place >= last.get(id.publisher, place) or not self.sent[id].may_be_late:
+                in_time.add(id)
+            last[id.publisher] = max(place, last.get(id.publisher, place))
+        return in_time
 
     def check_audit(self) -> None:
         """Every subscription that was active and went is in the audit of its broker, unless a disk was lost."""

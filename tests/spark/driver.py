@@ -7,6 +7,8 @@ a test can then kill what it likes, knowing what was going on.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import sys
@@ -113,6 +115,12 @@ class Commands:
             "stream": self._spark.read.parquet(f"{place}/output"),
         }
         return {name: [[row.event_id, row.subscription_id] for row in rows.collect()] for name, rows in forms.items()}
+
+    def page(self, text: str) -> str:
+        """Run Python of a page in this session; return what it prints."""
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(text, "docs/spark.md", "exec"), {"spark": self._spark})
+        return printed.getvalue()
 
     def sync(self, place: str) -> list[list[int]]:
         """Bring a version up to date with a table, twice; return the counts."""

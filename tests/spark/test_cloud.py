@@ -16,11 +16,25 @@ import pytest
 import tamis
 from tamis.engine import snapshot
 from tamis.engine.snapshot import object_store
+from tamis.engine.snapshot.manifest import read_manifest
 from tamis.errors import SnapshotConflictError, TableError
-from tamis.spark import Pipeline, match, read_events, read_summary, run_pipeline, sync_snapshot, write_rows
+from tamis.spark import (
+    Pipeline,
+    compact_snapshot,
+    match,
+    prune_snapshots,
+    read_events,
+    read_summary,
+    run_pipeline,
+    sync_snapshot,
+    write_rows,
+    write_snapshot,
+)
+from tamis.spark.tiles.tiles import read_tiles
 from tests.cloud.servers import BUCKET, S3Server, environment
+from tests.spark.test_match import accepted
 from tests.spark.test_pipeline import PIPELINE, expected, folder  # noqa: F401  the fixture with the files
-from tests.spark.worlds import pairs
+from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
 DELIVERED = [(1, "a"), (2, "b")]
 #: What a pipeline in an object store leaves in the folder of its file: its sources, a copy, and the cache of the test.
@@ -115,3 +129,22 @@ def test_a_table_synced_to_a_store(spark: Any, uri: str) -> None:
     with snapshot.building(uri) as place, pytest.raises(SnapshotConflictError, match="published v000003/manifest.json"):
         snapshot.seal(place, snapshot.State(schema, False, "packed", 0), [], after=f"{uri}/v000002")
     assert snapshot.newest(uri) == f"{uri}/v000003"
+
+
+def test_tiles_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(120, seed=31))]
+    version = write_snapshot(accepted(spark, filters), uri, schema=SCHEMA, tile_by=["price"], tiles=6)
+    events = rows(150, seed=32)
+    frame = spark.createDataFrame(events, COLUMNS).repartition(3)
+    one_event = [row for row in events if row["price"] is not None][:1]
+    assert pairs(match(spark.createDataFrame(one_event, COLUMNS), version)) == sorted(laptop(filters, one_event))
+    fetched = {path.name for path in (tmp_path / "cache" / "versions").rglob("*.low")}
+    tiles = read_tiles(local := snapshot.opened(version, parts=False), read_manifest(local))
+    assert tiles is not None
+    assert 0 < len(fetched) < len(tiles.parts)
+    assert pairs(match(frame, uri)) == sorted(laptop(filters, events))
+    compacted = compact_snapshot(spark, uri)
+    assert "tiles.json" in read_manifest(snapshot.opened(compacted, parts=False)).beside
+    prune_snapshots(uri, keep=1, grace=0.0)
+    assert pairs(match(frame, uri)) == sorted(laptop(filters, events))
+    assert len(tamis.Engine.load(uri)) == 120

@@ -16,6 +16,7 @@ import pytest
 import tamis
 from tests.spark.processes import Driver, DriverError, Family, Standalone, children_of, kill, parent_of, wait_for
 from tests.spark.streams import Streams
+from tests.spark.test_spark_docs import check_one_verb, one_verb
 from tests.spark.trades import (
     EVENTS,
     FORMS,
@@ -91,6 +92,10 @@ def test_a_cluster_gives_the_rows_of_the_laptop(driver: Driver, tables: Tables) 
     assert {name: pairs(rows) == expected() for name, rows in forms.items()} == dict.fromkeys(FORMS, True)
     assert matches(tamis.Engine.load(tables.snapshots), EVENTS) == expected()
     assert len(driver.family.members("CoarseGrainedExecutorBackend")) == 2
+
+
+def test_the_page_runs_on_a_cluster(standalone: tuple[Standalone, Driver]) -> None:
+    check_one_verb(standalone[1].call("page", text=one_verb()))
 
 
 @pytest.mark.parametrize("kind", ["worker", pytest.param("executor", marks=pytest.mark.soak)])

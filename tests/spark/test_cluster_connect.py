@@ -14,6 +14,7 @@ import tamis
 from tests.spark.processes import Driver, Family
 from tests.spark.streams import Streams, call_patiently
 from tests.spark.test_cases import FILES, by_types, of_file, text_of
+from tests.spark.test_spark_docs import check_one_verb, one_verb
 from tests.spark.trades import (
     EVENTS,
     FORMS,
@@ -71,6 +72,10 @@ def test_the_one_verb_in_every_form(remote: Driver, tables: Tables) -> None:
     engine(QUESTIONS, "packed").save(tables.snapshots)
     forms = remote.call(**tables.verb())
     assert {name: pairs(rows) for name, rows in forms.items()} == dict.fromkeys(FORMS, expected())
+
+
+def test_the_page_runs_through_connect(remote: Driver) -> None:
+    check_one_verb(remote.call("page", text=one_verb()))
 
 
 def test_tables_of_rules_through_connect(remote: Driver, tmp_path: Path) -> None:

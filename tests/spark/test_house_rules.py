@@ -28,6 +28,7 @@ ALLOWED = {
     ("sync.py", "_counted"),  # a count per state
     ("objects.py", "write_objects"),  # a line per object that was written
     ("delta.py", "_write_files"),  # a line per file that was written
+    ("iceberg.py", "_write_files"),  # a line per file that was written
     ("console.py", "replace"),  # twenty rows for a person to look at
     ("overlay.py", "_ranked"),  # a count per partition
     ("differences.py", "changed_buckets"),  # the numbers of the buckets that differ

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQueryListener
 
 import tamis
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import matcher, register_functions, write_snapshot
+from tamis.spark import compile_subscriptions, matcher, register_functions, write_snapshot
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -81,8 +84,31 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
         query.awaitTermination()
         return {name: row["rows"] for name, row in query.lastProgress["observedMetrics"].items()}
 
+    heard = list[dict[str, int]]()
+
+    class Listener(StreamingQueryListener):
+        """Notes what a service that watches queries is told."""
+
+        def onQueryStarted(self, event: Any) -> None: ...
+
+        def onQueryProgress(self, event: Any) -> None:
+            metrics = event.progress.observedMetrics
+            if metrics:
+                heard.append({name: row["rows"] for name, row in metrics.items()})
+
+        def onQueryIdle(self, event: Any) -> None: ...
+
+        def onQueryTerminated(self, event: Any) -> None: ...
+
+    listener = Listener()
+    spark.streams.addListener(listener)
     publish(events[:20])
     assert run() == {"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}
+    deadline = time.monotonic() + 60
+    while not heard and time.monotonic() < deadline:  # listeners are told on a thread of their own
+        time.sleep(0.05)
+    spark.streams.removeListener(listener)
+    assert heard == [{"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}]
     write_snapshot(accepted(spark, new), directory, schema=SCHEMA)
     publish(events[20:])
     run()
@@ -96,6 +122,50 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
         noted.unlink()
     run()
     assert pairs(spark.read.parquet(str(output))) == wanted
+
+
+@pytest.mark.parametrize("tile_by", [(), ("price",)])
+def test_deliveries_carry_columns_of_the_event_and_metadata(
+    spark: Any, tmp_path: Path, tile_by: tuple[str, ...]
+) -> None:
+    rules = [("told", "price < 10", {"team": "red", "level": "2"}), ("plain", "price < 20", None)]
+    frame = spark.createDataFrame(rules, "id string, filter string, metadata map<string,string>")
+    written, _ = compile_subscriptions(frame, schema=SCHEMA)
+    write_snapshot(written, tmp_path, schema=SCHEMA, tile_by=tile_by, tiles=2)
+    events = spark.createDataFrame([(1, 5.0, "x"), (2, 15.0, "y")], "event_id int, price double, place string")
+    found = matcher(tmp_path, payload="*", metadata=True).match(events)
+    assert found.columns == ["event_id", "subscription_id", "price", "place", "metadata"]
+    assert {tuple(row[:4]): row[4] for row in found.collect()} == {
+        (1, "told", 5.0, "x"): {"team": "red", "level": "2"},
+        (1, "plain", 5.0, "x"): {},
+        (2, "plain", 15.0, "y"): {},
+    }
+    one = matcher(tmp_path, payload="place").match(events)
+    assert one.columns == ["event_id", "subscription_id", "place"]
+    renamed = events.withColumnRenamed("place", "metadata")
+    with pytest.raises(TableError, match="payload: a delivery has a column 'metadata' already"):
+        matcher(tmp_path, payload="*", metadata=True).match(renamed)
+
+
+def test_real_time_mode_refuses_python(spark: Any, world: dict[str, Any]) -> None:
+    """Of open-source Spark; when this fails, docs/spark.md can say that it works.
+
+    Its sources are Kafka, whose jar is not here, and a stream in memory that Spark's own tests use.
+    """
+    jvm = spark._jvm
+    make = jvm.org.apache.spark.sql.execution.streaming.sources.LowLatencyMemoryStream
+    clock, encoder = jvm.org.apache.spark.util.SystemClock(), jvm.org.apache.spark.sql.Encoders.LONG()
+    m = matcher(world["directory"])
+    forms = {
+        "MapInArrowExec": lambda stream: stream.transform(m.match),
+        "ArrowEvalPythonExec": lambda stream: stream.select("event_id", m.ids("price").alias("who")),
+    }
+    for number, (operator, form) in enumerate(forms.items()):
+        source = DataFrame(make(number, spark._jsparkSession, 1, clock, encoder).toDF(), spark)
+        found = form(source.selectExpr("value AS event_id", "CAST(value AS double) AS price"))
+        query = found.writeStream.format("console").outputMode("update").trigger(realTime="5 minutes").start()
+        with pytest.raises(Exception, match=f"OPERATOR_OR_SINK_NOT_IN_ALLOWLIST.*{operator}"):
+            query.awaitTermination(60)
 
 
 def test_functions_of_sql(spark: Any) -> None:

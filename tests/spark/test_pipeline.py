@@ -248,9 +248,9 @@ def test_the_demonstration(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     n_asked = datasets.county_subscriptions().num_rows
     assert storms["subscriptions"] == {"rows": n_asked + 4, "accepted": n_asked, "rejected": 3, "repeated": 1}
     assert [one["example"] for one in storms["rejected_subscriptions"]] == [
+        "broken-polygon",
         "broken-attribute",
         "broken-syntax",
-        "broken-polygon",
     ]
     assert storms["events"]["matched_input"] == datasets.storms().num_rows
     assert storms["deliveries"] > 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from tamis.errors import ModelError, TableError
@@ -13,6 +15,7 @@ from tamis.spark.sinks.kafka import messages
 from tamis.spark.sinks.protocol import BatchKey
 from tamis.spark.sinks.registry import SINKS
 from tamis.spark.sources.formats import read_events
+from tests.spark.every_type import check_every_type
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows
 
@@ -74,7 +77,6 @@ def test_kafka_as_far_as_the_plan(spark: Any) -> None:
     ("format", "target", "names", "problem"),
     [
         ("avro", "x", {}, "there is no sink 'avro'; choose from parquet, jsonl"),
-        ("iceberg", "a.b", {}, "an Iceberg table is a table of Spark's catalog"),
         ("kafka", "topic", {"query": "q", "batch": 1}, "is not host:port/topic"),
         ("kafka", "h:1/topic", {}, "a topic cannot be replaced"),
         ("delta", "", {}, "the path of a sink is not empty"),
@@ -99,6 +101,42 @@ def test_a_table_of_other_columns_is_left_alone(spark: Any, tmp_path: Path) -> N
             write_rows(spark.createDataFrame(ROWS, FORM), "table", name, query="q", batch=0)
     finally:
         spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ("event_id long", "has the columns event_id, subscription_id, not event_id$"),
+        ("event_id long, subscription_id string, x int", "not event_id, subscription_id, x"),
+        ("event_id string, subscription_id string", "the column 'event_id' of the table .* is .*long.*, not .*string"),
+    ],
+)
+def test_a_delta_table_of_other_columns_is_left_alone(spark: Any, tmp_path: Path, columns: str, problem: str) -> None:
+    """The log takes files of any columns; rows in them would be read as null."""
+    target = str(tmp_path / "target")
+    write_rows(spark.createDataFrame(ROWS, FORM), "delta", target, query="q", batch=0)
+    with pytest.raises(TableError, match=problem):
+        write_rows(spark.createDataFrame([], columns), "delta", target, query="q", batch=1)
+    assert read(spark, "delta", target) == ROWS
+
+
+def test_values_of_every_type_come_back_from_delta(spark: Any, tmp_path: Path) -> None:
+    check_every_type(spark, "delta", str(tmp_path / "target"))
+
+
+def test_a_required_column_of_a_delta_table_is_left_alone(spark: Any, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+    form = pa.schema([pa.field("event_id", pa.int64(), nullable=False), pa.field("subscription_id", pa.string())])
+    deltalake.DeltaTable.create(target, deltalake.Schema.from_arrow(form))
+    with pytest.raises(TableError, match="the column 'event_id' of the table .* is required; make it optional first"):
+        write_rows(spark.createDataFrame(ROWS, FORM), "delta", target, query="q", batch=0)
+
+
+def test_a_delta_table_is_replaced_by_one_of_other_columns(spark: Any, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+    write_rows(spark.createDataFrame(ROWS, FORM), "delta", target)
+    write_rows(spark.createDataFrame([("x", 0.5)], "event_id string, mag double"), "delta", target)
+    assert [tuple(row) for row in read_events(spark, target, "delta").rows.collect()] == [("x", 0.5)]
 
 
 def test_a_stream_into_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,4 +169,13 @@ def test_a_stream_into_delta(spark: Any, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_sink_is_tried() -> None:
-    assert set(SINKS) == {"parquet", "jsonl", "csv", "delta", "table", "kafka", "console"}
+    assert set(SINKS) == {
+        "parquet",
+        "jsonl",
+        "csv",
+        "delta",
+        "iceberg",
+        "table",
+        "kafka",
+        "console",
+    }

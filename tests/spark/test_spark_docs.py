@@ -20,6 +20,27 @@ from tamis.spark.pipelines.pipeline_file import (
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
+def one_verb() -> str:
+    """Return the example of the one verb and the SQL below it; they take the session that is there."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[:2]
+    text = "\n".join(blocks)
+    assert "spark = session()  # or a session of your own\n" in text
+    return text.replace("spark = session()  # or a session of your own\n", "")
+
+
+def check_one_verb(printed: str) -> None:
+    """Demand the deliveries of the example, as rows, as a column and in SQL, and what a function of SQL says."""
+    for delivery in (r"1\|\s*alice", r"1\|\s*bob", r"2\|\s*bob"):
+        assert len(re.findall(rf"\|\s*{delivery}\|", printed)) == 2, printed  # by `match`, and in SQL
+    assert re.search(r"\|\s*1\|\[alice, bob\]\|", printed)
+    assert re.search(r"\|\s*yes\|\n\+-*\+\n\|true\|", printed)
+
+
+def test_the_example_of_the_one_verb(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(one_verb(), "docs/spark.md", "exec"), {"spark": spark})
+    check_one_verb(capsys.readouterr().out)
+
+
 def test_the_python_of_the_page(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,8 +100,10 @@ def test_bad_events_are_kept_with_their_reason(spark: Any, stream: Stream) -> No
     events = [{"event_id": 1, "price": 5.0}, {"event_id": 2, "price": float("nan")}, {"event_id": 3, "price": 50.0}]
     full = [{name: row.get(name) for name in ("event_id", *SCHEMA)} for row in events]
     stream.publish(full)
-    stream.run()
+    stream.run(payload="*")
     assert stream.delivered() == [(1, "low")]
+    [row] = read_deliveries(spark, stream.output).collect()
+    assert (row["price"], set(SCHEMA) <= set(row.asDict())) == (5.0, True)
     [bad] = read_rejected(spark, stream.output).collect()
     assert (bad["event_id"], "NaN" in bad["reason"]) == (2, True)
     [report] = batch_reports(stream.checkpoint)
@@ -175,3 +177,5 @@ def test_what_a_caller_can_get_wrong(spark: Any, stream: Stream) -> None:
     reader = spark.readStream.schema(COLUMNS).parquet(str(stream.source))
     with pytest.raises(TableError, match="has no column 'key'"):
         match_stream(reader, stream.snapshots, output="o", checkpoint="c", event_id="key")
+    with pytest.raises(TableError, match="a delivery has a column 'event_id' already"):
+        match_stream(reader, stream.snapshots, output="o", checkpoint="c", payload=["event_id"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import tamis
-from tamis.engine.snapshot.manifest import read_manifest
-from tamis.errors import SchemaError
+from tamis.engine import snapshot
+from tamis.engine.snapshot.manifest import File, read_manifest
+from tamis.errors import SchemaError, SnapshotError
 from tamis.spark import check_events, compile_subscriptions, match, write_snapshot
 from tamis.spark.tiles.tiles import read_tiles
 from tests.spark.test_match import accepted
@@ -48,6 +51,39 @@ def test_bad_events_are_told_once(spark: Any, tmp_path: Path) -> None:
     events = spark.createDataFrame([(1, 5.0), (2, float("nan"))], "event_id long, price double")
     assert pairs(match(events, tmp_path)) == [(1, "all")]
     assert check_events(events, schema=SCHEMA).count() == 1
+
+
+def test_tiles_that_another_machine_wrote(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest names the machine that wrote it; all others copy the tiles that they need, and map the copies."""
+    filters = [(f"s{i}", text) for i, text in enumerate(texts(60, seed=23))]
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(platform, "node", lambda: "elsewhere")
+        version = write_snapshot(accepted(spark, filters), tmp_path / "rules", schema=SCHEMA, tile_by=["price"])
+    assert read_manifest(version).host == "elsewhere"
+    cache = tmp_path / "cache"
+    monkeypatch.setitem(spark.sparkContext.environment, "TAMIS_SNAPSHOT_CACHE", str(cache))
+    events = rows(40, seed=24)
+    assert pairs(match(spark.createDataFrame(events, COLUMNS), version)) == sorted(laptop(filters, events))
+    [copy] = cache.iterdir()
+    tiles = read_tiles(version, read_manifest(version))
+    assert tiles is not None
+    copied = {path.name for path in (copy / version.name).iterdir()} - {"manifest.json"}
+    named = {name for parts in tiles.parts.values() for part in parts for name in part.files}
+    assert copied
+    assert copied < named, "only the tiles of these events"
+
+
+@pytest.mark.parametrize("change", [{"prefix": "../x"}, {"home": "../other"}, {"files": {"../x.low": File(1, 1)}}])
+def test_tiles_that_lead_out_of_the_version_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """``tiles.json`` names files of its own, which no manifest has checked."""
+    engine = tamis.Engine(SCHEMA)
+    engine.subscribe("price < 1", id="a")
+    version = Path(engine.save(tmp_path))
+    [part] = read_manifest(version).parts
+    with pytest.raises(SnapshotError, match="is a file outside the version|is not a version"):
+        snapshot.mapped_parts(version, [msgspec.structs.replace(part, **change)])
+    with pytest.raises(SnapshotError, match="is a file outside the version|is not a version"):
+        snapshot.read(version, [msgspec.structs.replace(part, **change)])
 
 
 def test_what_tiles_can_be_cut_by(spark: Any, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Pairs of filters: evaluate, cover, conflict, simplify."""
+"""Comparisons of filters: evaluate, cover, conflict, simplify."""

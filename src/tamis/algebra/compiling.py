@@ -1,7 +1,7 @@
-"""From a source to filters: the one way, for the library, brokers and Spark alike.
+"""Compiles a source to filters; the library, brokers and Spark all use these functions.
 
 `compile_source` parses, learns types if it may, binds, and simplifies regions that are compared with each other;
-`compile_filters` is its second half, for a tree that is there already.
+`compile_filters` does the same for a tree that is already parsed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Compiled", "compile_filters", "compile_source"]
 
 
 class Compiled(NamedTuple):
-    """What a source means: its filters, the schema with what it taught, and its text."""
+    """A compiled source: its filters, the schema extended by the types it taught, and its text."""
 
     filters: tuple[Filter, ...]
     schema: Schema

@@ -1,14 +1,14 @@
-"""Many texts to filters at once: what `tamis.algebra.compiling.compile_source` says of each, sooner.
+"""Compiles many texts at once, with the results of `tamis.algebra.compiling.compile_source` but faster.
 
-Texts are taken in their order, for each may teach types that the next one needs. The first two texts of a shape go the
-ordinary road, and the second one leaves a template (`tamis.model.language.templates`); the others of that shape wait,
-and are filled in together. They teach nothing, because the first one knew their attributes.
+Texts are compiled in order, because each may teach types that the next one needs. The first two texts of a shape are
+parsed, and the second one becomes a template (`tamis.model.language.templates`). Further texts of that shape wait, and
+their literals are filled into the template together. They teach no types: the first text had the same attributes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -21,20 +21,22 @@ from tamis.model.language.templates.texts import Parts, Template, make_template,
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 
-__all__ = ["BadText", "CompiledTexts", "TextChecker", "TextTemplates", "compile_texts"]
+__all__ = ["BadText", "CompiledTexts", "TextReader", "TextTemplates", "compile_texts"]
 
 #: Texts whose literals wait to be filled in at once: about 100 MB.
 _BATCH = 65_536
-#: Texts of a shape that are worth a column; the arrays of a column cost as much as filling a few texts one by one.
+#: Least number of texts of a shape for a column; building its arrays costs as much as filling a few single texts.
 _COLUMN = 16
-#: Texts of a shape from which on it gets a template, which costs as much as parsing one.
+#: The text of a shape that becomes its template; building a template costs as much as parsing a text.
 _MANY = 2
-#: Shapes that are remembered before all are forgotten.
+#: Shapes in the cache; when it is full, it is cleared.
 _REMEMBERED = 4_096
+#: Characters of the texts without a template that a reader remembers: their filters take about 30 MB.
+_CHARACTERS_REMEMBERED = 2_000_000
 
 
 class BadText(NamedTuple):
-    """The first text that means nothing, and why."""
+    """The first text that cannot be compiled, and the error."""
 
     row: int
     error: ModelError
@@ -42,7 +44,7 @@ class BadText(NamedTuple):
 
 @dataclass
 class CompiledTexts:
-    """What texts mean: rows that are boxes as columns, the filters of the others, and the schema with what they taught.
+    """Compiled texts: rows that are boxes as columns, the filters of the other rows, and the extended schema.
 
     With a ``bad`` text nothing else is of use.
     """
@@ -55,7 +57,7 @@ class CompiledTexts:
 
 
 class _Waiting(NamedTuple):
-    """The texts of a shape whose literals are not filled in yet."""
+    """The texts of a shape whose literals have not been filled into the template yet."""
 
     template: Template
     rows: list[int]
@@ -82,7 +84,7 @@ def compile_texts(texts: Iterable[str], schema: Schema, *, learns: bool = False,
 
 
 class TextTemplates:
-    """Compiles texts one by one, each shape once; for texts that come in no particular order, or late."""
+    """Compiles single texts and parses each shape once; for texts that arrive one at a time."""
 
     def __init__(self) -> None:
         self._schema: Schema | None = None
@@ -92,7 +94,7 @@ class TextTemplates:
         self._seen: set[tuple[str, ...]] = set()
 
     def compile(self, text: str, schema: Schema, *, learns: bool = False) -> Compiled:
-        """Return what `tamis.algebra.compiling.compile_source` says of a text."""
+        """Return the result of `tamis.algebra.compiling.compile_source` for a text."""
         if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
             self._seen.clear()
@@ -110,41 +112,83 @@ class TextTemplates:
         return compiled
 
 
-class TextChecker:
-    """Finds the texts that mean nothing under a schema, batch by batch; each shape is parsed once or twice in all."""
+class TextReader:
+    """Compiles texts under one schema, batch by batch.
+
+    It parses a shape twice at most, and a text that has no template once, as long as it remembers them.
+    """
 
     def __init__(self, schema: Schema) -> None:
-        self._compiler = _Compiler(CompiledTexts(schema), learns=False, columns=True)
-        self._compiler.errors = {}
+        self.schema = schema
+        self._compiler = self._new_compiler()
+
+    def _new_compiler(self) -> _Compiler:
+        compiler = _Compiler(CompiledTexts(self.schema), learns=False, columns=True)
+        compiler.memory = {}
+        return compiler
 
     def find_bad(self, texts: Iterable[str]) -> dict[int, ModelError]:
-        """Return the errors of the texts that mean nothing, by their place.
+        """Return the errors of the texts that cannot be compiled, by position.
 
         >>> from tamis.model.types import Number
-        >>> list(TextChecker(Schema({"price": Number()})).find_bad(["price < 1", "price >>", "prise < 1"]))
+        >>> list(TextReader(Schema({"price": Number()})).find_bad(["price < 1", "price >>", "prise < 1"]))
         [1, 2]
         """
-        compiler, rows = self._compiler, enumerate(texts)
-        errors = compiler.errors = {}
-        while batch := list(islice(rows, _BATCH)):
-            compiler.add(batch)
+        errors: dict[int, ModelError] = {}
+        for compiler in self._added(texts, errors, columns=True):
             compiler.result.columns.clear()
             compiler.result.others.clear()
         return errors
 
+    def read(self, texts: Iterable[str], *, columns: bool = True) -> CompiledTexts:
+        """Return what `compile_texts` says of texts.
+
+        >>> from tamis.model.types import Number
+        >>> reader = TextReader(Schema({"price": Number()}))
+        >>> [(row, len(filters)) for row, filters in reader.read(["price < 1", "price < 2"]).others]
+        [(0, 1), (1, 1)]
+        """
+        for compiler in self._added(texts, None, columns=columns):
+            if compiler.result.bad is not None:
+                break
+        found = self._compiler.result
+        found.others.sort(key=lambda row: row[0])
+        return found
+
+    def _added(
+        self, texts: Iterable[str], errors: dict[int, ModelError] | None, *, columns: bool
+    ) -> Iterator[_Compiler]:
+        """Yield the compiler after each batch of texts."""
+        if self._compiler.is_full:
+            self._compiler = self._new_compiler()
+        compiler, rows = self._compiler, enumerate(texts)
+        compiler.result, compiler.errors, compiler.columns = CompiledTexts(self.schema), errors, columns
+        while batch := list(islice(rows, _BATCH)):
+            compiler.add(batch)
+            yield compiler
+
 
 class _Compiler:
-    """Compiles batch after batch; the fields are what a text may need."""
+    """Compiles batch after batch and keeps the templates, the schema and the errors between them."""
 
     def __init__(self, result: CompiledTexts, learns: bool, columns: bool) -> None:
         self.result = result
+        self.columns = columns
         self._learns = learns
-        self._columns = columns
         self._shapes: dict[tuple[str, ...], _Waiting] = {}
         #: How often a shape was seen that has no template.
         self._seen: Counter[tuple[str, ...]] = Counter()
-        #: The errors of all bad texts by row; None when the first one ends everything.
+        #: The errors of all bad texts by row; None if compiling stops at the first error.
         self.errors: dict[int, ModelError] | None = None
+        #: Filters of texts that were compiled the ordinary road; None when they are not remembered.
+        self.memory: dict[str, tuple[Filter, ...]] | None = None
+        #: The characters of the texts in ``memory``.
+        self._remembered = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `_REMEMBERED` shapes are known, and it is time to forget them."""
+        return len(self._seen) >= _REMEMBERED
 
     def add(self, batch: Sequence[tuple[int, str]]) -> None:
         shapes, texts = self._shapes, dict(batch)
@@ -165,7 +209,7 @@ class _Compiler:
                 return
 
     def _learn_shape(self, text: str, parts: Parts) -> None:
-        """Make a template of a text that was compiled, if it is the second of its shape."""
+        """Make a template of a compiled text if it is the second text of its shape."""
         self._seen[parts[0]] += 1
         if self._seen[parts[0]] == _MANY:
             template = make_template(text, parts, self.result.schema, open=self._learns)
@@ -173,8 +217,12 @@ class _Compiler:
                 self._shapes[parts[0]] = _Waiting(template, [], [])
 
     def _compile(self, row: int, text: str) -> bool:
-        """Compile a text by the ordinary road; False if it is bad, which counts unless an earlier one was."""
+        """Parse and compile a text; return False and record the error if it is bad and no earlier text was."""
         result = self.result
+        known = None if self.memory is None else self.memory.get(text)
+        if known is not None:
+            result.others.append((row, known))
+            return True
         try:
             filters, result.schema, _ = compile_source(text, result.schema, learns=self._learns)
         except ModelError as error:
@@ -184,23 +232,26 @@ class _Compiler:
                 result.bad = BadText(row, error)
             return False
         result.others.append((row, filters))
+        if self.memory is not None and self._remembered + len(text) <= _CHARACTERS_REMEMBERED:
+            self.memory[text] = filters
+            self._remembered += len(text)
         return True
 
     def _fill(self, waiting: _Waiting) -> list[int]:
-        """Fill in what waits; return the rows that need the ordinary road."""
+        """Fill the waiting literals into their templates; return the rows that must be parsed instead."""
         template, rows, literals = waiting.template, waiting.rows.copy(), waiting.literals.copy()
         waiting.rows.clear()
         waiting.literals.clear()
-        if self._columns and len(rows) >= _COLUMN and can_be_columns(template):
+        if self.columns and len(rows) >= _COLUMN and can_be_columns(template):
             columns, left_out = columns_of(template, rows, literals)
             self.result.columns.append(columns)
-            return [rows[i] for i in left_out]
+            rows, literals = [rows[i] for i in left_out], [literals[i] for i in left_out]
         filled = [(row, _filters_of(template, written)) for row, written in zip(rows, literals, strict=True)]
         self.result.others += [(row, filters) for row, filters in filled if filters is not None]
         return [row for row, filters in filled if filters is None]
 
 
 def _filters_of(template: Template, written: Sequence[str]) -> tuple[Filter, ...] | None:
-    """Return the filters of a text of a known shape; None when it needs the ordinary road."""
+    """Return the filters of a text of a known shape; None if it must be parsed."""
     filters = template.fill(written)
     return filters if filters is None or not template.has_geometry else simplify_regions(filters)

@@ -36,8 +36,8 @@ def conflicts(a: Source, b: Source, schema: Schema | None = None) -> bool:
 def are_disjoint(a: Sequence[Filter], b: Sequence[Filter]) -> bool:
     """Whether it is proved that no event matches a filter of ``a`` and one of ``b``."""
     budget = Budget(10 * len(a) * len(b) + 10_000)
-    for one in a:
-        for piece in pieces_of(one, budget):
+    for filter in a:
+        for piece in pieces_of(filter, budget):
             if any(next(pieces_of(other, budget, piece), None) is not None for other in b):
                 return False
     return not budget.exhausted

@@ -1,9 +1,9 @@
 """Covering: whether every event that matches b matches a.
 
-Each filter of b must lie in the *union* of the filters of a; `pieces` takes the filters of a away from it
-and nothing may be left. What is left is turned into an event, and the event is checked against both
-subscriptions before it is shown: a "no" comes with a witness, or else it is marked unknown. A "yes" is
-always a proof (promise R6: withholding a subscription that is not covered loses events).
+Each filter of b must lie in the *union* of the filters of a: `pieces` subtracts the filters of a from it, and
+nothing may remain. An event is built from a remaining piece and checked against both subscriptions before it
+is returned: a "no" has a witness or is marked unknown. A "yes" is always proved (promise R6: withholding a
+subscription that is not covered loses events).
 
 Exact both ways: conjunctions and disjunctions of ranges, sets, prefixes, booleans, moments and NULL tests,
 LIKE patterns of ordinary size, one ball or one region per attribute, all within a `Budget`. See
@@ -38,6 +38,8 @@ __all__ = [
     "equivalent",
     "find_cover",
     "find_cover_of_pieces",
+    "find_cover_within",
+    "find_difference",
     "is_covered",
 ]
 
@@ -55,9 +57,9 @@ _NO = "an event matches the second subscription and not the first"
 class Covering:
     """The answer of `covers`; true when ``yes``.
 
-    ``witness`` is an event as one would publish it that matches the second subscription and not the first;
-    ``unknown`` says that neither a proof nor a witness was found, so that "no" is only the safe answer;
-    ``reason`` is a sentence for people.
+    ``witness`` is an event that matches the second subscription and not the first, in the form in which it would be
+    published; ``unknown`` means that neither a proof nor a witness was found, and that "no" is only the safe answer;
+    ``reason`` is a sentence for users.
     """
 
     yes: bool
@@ -73,7 +75,7 @@ def covers(a: Source, b: Source, schema: Schema | None = None) -> Covering:
     """Whether every event that matches ``b`` matches ``a``, with a proof or a witness.
 
     ``a`` and ``b`` are CQL2 text, CQL2-JSON or compiled subscriptions; without a schema their literals
-    give the types. Namespaces and expiry take no part.
+    give the types. Namespaces and expiry are ignored.
 
     Examples
     --------
@@ -84,8 +86,8 @@ def covers(a: Source, b: Source, schema: Schema | None = None) -> Covering:
     >>> covers("price <= 50", "price BETWEEN 10 AND 51").witness
     {'price': 50.5}
     """
-    [first, second], known = as_subscriptions([("a", a), ("b", b)], schema)
-    return compare(first.filters, second.filters, known)
+    [first, second], used_schema = as_subscriptions([("a", a), ("b", b)], schema)
+    return compare(first.filters, second.filters, used_schema)
 
 
 def equivalent(a: Source, b: Source, schema: Schema | None = None) -> bool:
@@ -99,12 +101,12 @@ def equivalent(a: Source, b: Source, schema: Schema | None = None) -> bool:
 
 
 def is_covered(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> bool:
-    """Whether the union of ``inner`` is proved to lie in the union of ``outer``; no witness is sought."""
+    """Whether the union of ``inner`` is proved to lie in the union of ``outer``; does not search for a witness."""
     return find_cover(inner, outer, pieces) is not None
 
 
 class Prover:
-    """Proves covers for the candidates of one question, all under one budget; what is beyond it counts as "no".
+    """Proves covers for the candidates of one question within one budget; without budget left, the answer is "no".
 
     Without ``pieces`` each proof has its own `MAX_PIECES`, and there may be any number of them.
 
@@ -120,7 +122,7 @@ class Prover:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every further answer is "no"."""
+        """Whether the budget is spent, so that every further answer is "no"."""
         return self._budget is not None and self._budget.left <= 0
 
     def is_covered(self, inner: Sequence[Filter], outer: Sequence[Filter]) -> bool:
@@ -131,20 +133,21 @@ class Prover:
             return False
         share = self._budget.share(MAX_PIECES)
         granted = share.left
-        proof = _find_cover(inner, outer, share)
+        proof = find_cover_within(inner, outer, share)
         self._budget.spend(max(1, granted - max(share.left, 0)))  # a proof costs something, so their number is bounded
         return proof is not None
 
 
 def find_cover(inner: Sequence[Filter], outer: Sequence[Filter], pieces: int = MAX_PIECES) -> frozenset[int] | None:
     """Return positions in ``outer`` whose union covers ``inner``; None when no proof was found."""
-    return _find_cover(inner, outer, Budget(pieces))
+    return find_cover_within(inner, outer, Budget(pieces))
 
 
-def _find_cover(inner: Sequence[Filter], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
-    places = {filter: place for place, filter in enumerate(outer)}
-    used = {places[filter] for filter in inner if filter in places}
-    left = [filter for filter in inner if filter not in places]
+def find_cover_within(inner: Sequence[Filter], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
+    """Return positions in ``outer`` whose union covers ``inner``; with the budget exhausted, None decides nothing."""
+    positions = {filter: position for position, filter in enumerate(outer)}
+    used = {positions[filter] for filter in inner if filter in positions}
+    left = [filter for filter in inner if filter not in positions]
     if any(filter.rest is not None for filter in (*left, *outer)):
         left = [filter for filter in left if not _take_tree(filter, outer, used, budget)]
     rest = (piece for filter in left for piece in pieces_of(filter, budget))
@@ -153,14 +156,14 @@ def _find_cover(inner: Sequence[Filter], outer: Sequence[Filter], budget: Budget
 
 
 def _take_tree(inner: Filter, outer: Sequence[Filter], used: set[int], budget: Budget) -> bool:
-    """Whether the structure of a filter proves that one of the outer ones covers it; its position is then added."""
+    """Whether the structure of a filter proves that a single outer filter covers it; adds its position."""
     share = budget.share(TREE_PIECES)
     granted = share.left
-    place = next((i for i, filter in enumerate(outer) if filter_covers(filter, inner, share)), None)
+    position = next((i for i, filter in enumerate(outer) if filter_covers(filter, inner, share)), None)
     budget.spend(granted - max(share.left, 0))
-    if place is not None:
-        used.add(place)
-    return place is not None
+    if position is not None:
+        used.add(position)
+    return position is not None
 
 
 def find_cover_of_pieces(inner: Iterable[Piece], outer: Sequence[Filter], budget: Budget) -> frozenset[int] | None:
@@ -179,12 +182,12 @@ def compare(
     outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[str, AttributeType], pieces: int = MAX_PIECES
 ) -> Covering:
     """Return whether ``outer`` covers ``inner``, with a witness when it does not."""
-    subtraction, known = Subtraction(outer, Budget(pieces)), set(outer)
+    subtraction, outer_set = Subtraction(outer, Budget(pieces)), set(outer)
     open_attributes: set[str] = set()
     has_trees = any(filter.rest is not None for filter in (*outer, *inner))
     tried = 0
     for filter in inner:
-        if filter in known or (has_trees and _take_tree(filter, outer, set(), subtraction.budget)):
+        if filter in outer_set or (has_trees and _take_tree(filter, outer, set(), subtraction.budget)):
             continue
         for piece in pieces_of(filter, subtraction.budget):
             for left in subtraction.leftovers(piece):
@@ -203,8 +206,30 @@ def compare(
     return Covering(True, "every event that matches the second subscription matches the first")
 
 
+def find_difference(
+    outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[str, AttributeType], pieces: int = MAX_PIECES
+) -> Event | None:
+    """Return a canonical event that matches ``inner`` and not ``outer``; None when none was found.
+
+    >>> from tamis.model.language.compiler import compile_text
+    >>> find_difference(compile_text("x < 5").filters, compile_text("x < 9").filters, {})
+    {'x': 5}
+    """
+    subtraction, tried = Subtraction(outer, Budget(pieces)), 0
+    for filter in inner:
+        for piece in pieces_of(filter, subtraction.budget):
+            for left in subtraction.leftovers(piece):
+                event = event_for(left, kinds)
+                if event is not None and _differs(canonical(event), filter, outer):
+                    return canonical(event)
+                tried += 1
+                if tried == MAX_TRIES:
+                    return None
+    return None
+
+
 def _guessed(outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[str, AttributeType]) -> Covering | None:
-    """Return a "no" if an event made from a filter alone happens to be a witness: for large questions."""
+    """Return a "no" if an event built from one inner filter happens to be a witness; used for large questions."""
     for filter in inner[:MAX_TRIES]:
         piece = next(pieces_of(filter, Budget(MAX_TRIES)), None)
         event = None if piece is None else event_for(piece, kinds)
@@ -214,7 +239,7 @@ def _guessed(outer: Sequence[Filter], inner: Sequence[Filter], kinds: Mapping[st
 
 
 def _open_names(left: Piece) -> set[str]:
-    """Return the attributes of which more is known than a set of values."""
+    """Return the attributes with conditions other than a set of values."""
     names = {key.attribute for key in left if isinstance(key, Some)}
     for name, facts in left.items():
         if isinstance(name, str) and (facts.conditions or is_formula(name)):
@@ -223,7 +248,7 @@ def _open_names(left: Piece) -> set[str]:
 
 
 def _differs(event: Event, inner: Filter, outer: Sequence[Filter]) -> bool:
-    return matches(event, inner) and not any(matches(event, one) for one in outer)
+    return matches(event, inner) and not any(matches(event, filter) for filter in outer)
 
 
 def _unknown(subtraction: Subtraction, attributes: set[str]) -> Covering:

@@ -1,4 +1,4 @@
-"""The one truth: whether an event matches, evaluated on raw canonical values.
+"""Decides whether an event matches, on raw canonical values: the definition that every index must agree with.
 
 Every index is a pre-filter whose answer is confirmed here. A constraint on a missing attribute does not
 hold, nor does its negation; only a set that contains the missing value (``IS NULL``) accepts it.
@@ -50,7 +50,7 @@ def matches(event: Event, filter: Filter) -> bool:
 
 def matches_subscription(event: Event, subscription: Subscription) -> bool:
     """Whether a canonical event satisfies one of a subscription's filters."""
-    return any(matches(event, one) for one in subscription.filters)
+    return any(matches(event, filter) for filter in subscription.filters)
 
 
 def holds(event: Event, predicate: Predicate) -> bool:
@@ -65,12 +65,14 @@ def holds(event: Event, predicate: Predicate) -> bool:
 
 
 def _some_holds(event: Event, predicate: Some) -> bool:
-    """Whether some element satisfies a condition or, negated, an attribute that is there has no such element."""
+    """Whether some element satisfies a condition; negated: whether the attribute has a value and no such element."""
     elements = event.get(predicate.attribute)
     if elements is None:
         return False
-    some = any(holds({predicate.attribute: element}, predicate.condition) for element in cast("tuple[Value]", elements))
-    return some != predicate.negated
+    is_met = any(
+        holds({predicate.attribute: element}, predicate.condition) for element in cast("tuple[Value]", elements)
+    )
+    return is_met != predicate.negated
 
 
 def constraint_holds(event: Event, constraint: Constraint) -> bool:

@@ -1,4 +1,4 @@
-"""Why an event matched or did not: each condition with the value it met, and what AND, OR and NOT made of them.
+"""Explains why an event matches or not: each condition with the event's value, and the outcome of each AND, OR and NOT.
 
 The explanation is made from the text the user wrote, in three-valued logic: a condition is true, false,
 or unknown because its attribute is missing. It is a tree like the text: a condition under NOT may fail and the
@@ -35,10 +35,10 @@ _HOLDS = {True: "holds", False: "does not hold", None: "is unknown"}
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a subscription and how it fared; ``outcome`` None means unknown (missing).
+    """One condition of a subscription and its outcome; None means unknown, because a value is missing.
 
-    ``start`` is its place in the subscription's text, None when that has no places (a large JSON document);
-    ``value`` is what the event carries, as text, None when it is missing.
+    ``start`` is its position in the subscription's text, None if the text has no positions (a large JSON document);
+    ``value`` is the event's value as text, None if it is missing.
     """
 
     text: str
@@ -56,18 +56,18 @@ class Condition:
 
     def as_json(self) -> dict[str, object]:
         """Return the condition as plain JSON values."""
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "condition": self.text,
             "attribute": self.attribute,
             "value": self.value,
             "outcome": self.outcome,
         }
-        return {**told, "others": dict(self.others)} if self.others else told
+        return {**fields, "others": dict(self.others)} if self.others else fields
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What ``operator`` ("AND", "OR" or "NOT") made of the outcomes of its parts."""
+    """The outcome of an ``operator`` ("AND", "OR" or "NOT"), and its parts."""
 
     operator: str
     text: str
@@ -82,7 +82,7 @@ class Step:
 
     def as_json(self) -> dict[str, object]:
         """Return the step as plain JSON values, with its parts."""
-        parts = [one.as_json() for one in self.parts]
+        parts = [part.as_json() for part in self.parts]
         return {"operator": self.operator, "condition": self.text, "outcome": self.outcome, "parts": parts}
 
 
@@ -98,29 +98,29 @@ class Explanation:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions alone, from left to right."""
-        return tuple(one for one in _walk(self.tree) if isinstance(one, Condition))
+        return tuple(step for step in _walk(self.tree) if isinstance(step, Condition))
 
     def __bool__(self) -> bool:
         return self.matched
 
     def __str__(self) -> str:
         lines = [f"{'match' if self.matched else 'no match'}: subscription {self.id!r}"]
-        # AND and OR can be read off their parts; NOT turns what is below it round, so it has a line of its own.
-        told = [one for one in _walk(self.tree) if isinstance(one, Condition) or one.operator == "NOT"]
-        places = all(one.start is not None for one in told)
-        with_carets = places and len(self.text) <= _ONE_LINE and self.text.isprintable()
+        # The outcome of AND and OR is obvious from their parts; NOT reverses an outcome, so it gets a line of its own.
+        shown = [step for step in _walk(self.tree) if isinstance(step, Condition) or step.operator == "NOT"]
+        have_positions = all(step.start is not None for step in shown)
+        with_carets = have_positions and len(self.text) <= _ONE_LINE and self.text.isprintable()
         if with_carets:
             lines.append(f"  {self.text}")
-        for one in told:
-            mark = " " * (one.start or 0) + "^" * len(one.text) if with_carets else _shortened(one.text)
-            lines.append(f"  {mark} {one}")
+        for step in shown:
+            mark = " " * (step.start or 0) + "^" * len(step.text) if with_carets else _shortened(step.text)
+            lines.append(f"  {mark} {step}")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, object]:
         """Return the explanation as plain JSON values."""
-        conditions = [one.as_json() for one in self.conditions]
-        told = {"id": self.id, "matched": self.matched, "subscription": self.text, "conditions": conditions}
-        return {**told, "tree": self.tree.as_json()}
+        conditions = [condition.as_json() for condition in self.conditions]
+        fields = {"id": self.id, "matched": self.matched, "subscription": self.text, "conditions": conditions}
+        return {**fields, "tree": self.tree.as_json()}
 
 
 def explain(event: Event, raw: Mapping[str, Any], text: str, schema: Schema, id: SubscriptionId) -> Explanation:
@@ -135,7 +135,7 @@ def explain(event: Event, raw: Mapping[str, Any], text: str, schema: Schema, id:
 
 @dataclass(frozen=True, slots=True)
 class _Explainer:
-    """Walks a tree once; the fields are what every step needs."""
+    """Builds the explanation of one event and one subscription in a single walk over the predicate."""
 
     event: Event
     raw: Mapping[str, Any]
@@ -149,7 +149,7 @@ class _Explainer:
             return self.condition(node, own_text, start)
         parts = tuple(map(self.step, (node.part,) if isinstance(node, Not) else node.parts))
         operator = type(node).__name__.upper()
-        return Step(operator, own_text, start, _joined(operator, [one.outcome for one in parts]), parts)
+        return Step(operator, own_text, start, _joined(operator, [part.outcome for part in parts]), parts)
 
     def condition(self, leaf: Leaf, own_text: str, start: int | None) -> Condition:
         if isinstance(leaf, Constant):
@@ -172,7 +172,7 @@ class _Explainer:
 
 
 def _joined(operator: str, outcomes: list[bool | None]) -> bool | None:
-    """Return what an operator makes of outcomes: one part may decide; else unknown stays unknown.
+    """Return the outcome of an operator in three-valued logic: one part may decide; otherwise unknown stays unknown.
 
     >>> _joined("AND", [True, None, False]), _joined("OR", [False, None]), _joined("NOT", [False])
     (False, None, True)
@@ -189,14 +189,14 @@ def _walk(tree: Condition | Step) -> Iterator[Condition | Step]:
     """Yield a tree's steps and conditions from left to right, a step before its parts."""
     stack = [tree]
     while stack:
-        one = stack.pop()
-        yield one
-        if isinstance(one, Step):
-            stack.extend(reversed(one.parts))
+        step = stack.pop()
+        yield step
+        if isinstance(step, Step):
+            stack.extend(reversed(step.parts))
 
 
 def _shown(value: Value, raw: object, kind: AttributeType | None) -> str:
-    """Return a value as text: a moment in UTC if the calendar has it, a long decimal as the user wrote it."""
+    """Return a value as text: a timestamp in UTC if the calendar has it, a long decimal as the user wrote it."""
     if isinstance(value, Fraction) or kind is None:
         return str(raw) if isinstance(value, Fraction) else shorten(raw)
     return kind.shown(value)

@@ -1,7 +1,7 @@
-"""Why one subscription covers another or does not: each condition of the wide one beside what the narrow one says.
+"""Explains why one subscription covers another or not: each condition of the wide one beside those of the narrow one.
 
-Each condition is asked by itself: does every event of the narrow subscription satisfy it? In a conjunction
-the answer is "no" exactly if one of them is, and that one *decides*.
+Each condition is checked separately: does every event of the narrow subscription satisfy it? In a conjunction
+the answer is "no" exactly if the answer for some condition is "no"; that condition *decides*.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MOST_SHOWN = 3
 class CoveredCondition:
     """One condition of the wide subscription, and whether every event of the narrow one satisfies it.
 
-    ``narrow`` is what the narrow one says about the attribute, None when it says nothing; ``decides`` is true where
-    this condition alone makes the answer "no"; ``witness`` is an event of the narrow one that fails it.
+    ``narrow`` is the text of the narrow subscription's conditions on the attribute, None if it has none; ``decides`` is
+    true if this condition alone makes the answer "no"; ``witness`` is an event of the narrow one that fails it.
     """
 
     text: str
@@ -51,7 +51,7 @@ class CoveredCondition:
 
 @dataclass(frozen=True, slots=True)
 class CoveringExplanation:
-    """The answer of `covers`, and each condition of the wide subscription on the way to it."""
+    """The answer of `covers`, and the answer for each condition of the wide subscription."""
 
     answer: Covering
     conditions: tuple[CoveredCondition, ...]
@@ -71,16 +71,16 @@ def explain_covers(a: Source, b: Source, schema: Schema | None = None) -> Coveri
       yes      price < 100: B says price < 50
       decides  volume > 5: B says volume > 1
     """
-    [wide, narrow], known = as_subscriptions([("a", a), ("b", b)], schema)
-    answer = compare(wide.filters, narrow.filters, known)
+    [wide, narrow], used_schema = as_subscriptions([("a", a), ("b", b)], schema)
+    answer = compare(wide.filters, narrow.filters, used_schema)
     if isinstance(a, Subscription):
         return CoveringExplanation(answer, ())
     node = parse(a)
     text = a if isinstance(a, str) and not a.lstrip().startswith("{") else None
-    found = [_condition(leaf, text, narrow.filters, known, schema is None) for leaf in leaves(node)]
+    conditions = [_condition(leaf, text, narrow.filters, used_schema, schema is None) for leaf in leaves(node)]
     decides = _is_conjunction(node) and not answer.yes
     return CoveringExplanation(
-        answer, tuple(_told(condition, leaf_answer, decides) for condition, leaf_answer in found)
+        answer, tuple(_told(condition, leaf_answer, decides) for condition, leaf_answer in conditions)
     )
 
 
@@ -106,10 +106,10 @@ def _told(condition: tuple[str, str | None], answer: Covering, decides: bool) ->
 
 
 def _said(names: set[str], narrow: Sequence[Filter], schema: Schema) -> str | None:
-    """Return what the filters of the narrow subscription say about attributes or computed values."""
+    """Return the narrow subscription's conditions on attributes or computed values, as text."""
     parts = []
     for filter in narrow:
-        own = tuple(one for one in filter.constraints if one.attribute in names)
+        own = tuple(constraint for constraint in filter.constraints if constraint.attribute in names)
         if own:
             parts.append(format_filters((Filter(own),), schema))
     if not parts:

@@ -1,4 +1,4 @@
-"""Simplifying: the same events with fewer words.
+"""Simplifies a subscription: fewer filters and constraints that match the same events.
 
 Three rules, applied until nothing changes:
 
@@ -31,16 +31,14 @@ from tamis.algebra.proofs.facts import UNCONSTRAINED, Condition, Facts, negation
 from tamis.algebra.proofs.pieces import pieces_of
 from tamis.algebra.sources import Source, as_subscription
 from tamis.model.derived.spatial_functions import ALL_RELATIONS
-from tamis.model.language.normalise import filter_of
+from tamis.model.language.normalise import constraint_key, filter_of
 from tamis.model.schema import Schema
 from tamis.model.subscription import (
     AllOf,
     AnyOf,
-    Clock,
     Constraint,
     Cosine,
     Filter,
-    Geometric,
     Like,
     Predicate,
     Some,
@@ -59,27 +57,27 @@ RULE_3_PIECES = 1_000
 #: `WORK_OF_PAIR` and as much as both regions have vertices.
 MOST_WORK, WORK_OF_PAIR = 40_000, 80
 
-#: Pairs of filters that cost one piece to compare, where it takes more than a glance.
+#: Pairs of filters whose comparison costs one piece, unless the pair is obviously different.
 PAIRS_PER_PIECE = 8
 
 
 def simplify(a: Source, schema: Schema | None = None) -> Subscription:
     """Return a subscription that matches exactly the same events, with as few filters as could be found.
 
-    Id, text, namespace, expiry and metadata stay; no filters at all: nothing can match.
+    Id, text, namespace, expiry and metadata stay. A subscription that can never match has no filters afterwards.
 
     >>> [len(simplify(text).filters) for text in ("x < 1 OR x < 2", "x < 1 AND x > 2", "x < 1 OR x >= 1")]
     [1, 0, 1]
     >>> simplify("x < 1 OR x >= 1").filters == simplify("x IS NOT NULL").filters
     True
     """
-    found = as_subscription(a, schema)
-    return replace(found, filters=simplify_filters(found.filters))
+    subscription = as_subscription(a, schema)
+    return replace(subscription, filters=simplify_filters(subscription.filters))
 
 
 def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
     """Return filters with the same union: rules 1 to 3, joined where possible, in canonical order."""
-    current = _ordered(one for filter in filters if (one := _simplified(filter)) is not None)
+    current = _ordered(simplified for filter in filters if (simplified := _simplified(filter)) is not None)
     budget = Budget(MAX_PIECES)
     while True:
         following = _ordered(_without_covered(_joined(current, budget), budget))
@@ -89,22 +87,24 @@ def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 
 def simplify_regions(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
-    """Return filters with the same union, simplified if they compare regions with each other; else as they are.
+    """Return filters with the same union, simplified if they have several regions; otherwise unchanged.
 
-    Relations are costly to match and quick to simplify, so this is done to every subscription; it keeps its text.
-    Many regions, or large ones, would take longer than they save.
+    Relations are slow to match and fast to simplify, so this is done for every subscription; it keeps its text.
+    Simplifying many regions, or large ones, would take longer than it saves.
     """
-    found = [one.region for filter in filters for one in filter.constraints if isinstance(one, Spatial)]
-    n = len(found)
+    polygons = [
+        constraint.region for filter in filters for constraint in filter.constraints if isinstance(constraint, Spatial)
+    ]
+    n = len(polygons)
     if n < 2 or n * n * WORK_OF_PAIR > 2 * MOST_WORK:
         return filters
-    vertices = int(shapely.get_num_coordinates(found).sum())
+    vertices = int(shapely.get_num_coordinates(polygons).sum())
     work = n * (n - 1) // 2 * WORK_OF_PAIR + (n - 1) * vertices
     return simplify_filters(filters) if work <= MOST_WORK else filters
 
 
 def join_filters(a: Filter, b: Filter) -> Filter | None:
-    """Return the one filter that is the union of two which differ in one attribute at most, if there is one.
+    """Return one filter that is the union of two filters that differ in at most one attribute; None if there is none.
 
     For sets that are products over the attributes nothing else is possible: a union of two is again a
     product only if one contains the other or they differ in a single factor.
@@ -113,9 +113,9 @@ def join_filters(a: Filter, b: Filter) -> Filter | None:
         return a
     if a.rest is not None or b.rest is not None:
         return None
-    mine, yours = _by_attribute(a), _by_attribute(b)
-    name = _only_difference(mine, yours)
-    return None if name is None else _joined_on(name, mine, yours, Budget())
+    a_facts, b_facts = _by_attribute(a), _by_attribute(b)
+    name = _only_difference(a_facts, b_facts)
+    return None if name is None else _joined_on(name, a_facts, b_facts, Budget())
 
 
 # Rules 1 and 2: inside one filter.
@@ -132,27 +132,29 @@ def _simplified(filter: Filter) -> Filter | None:
 
 
 def _essential(facts: Facts) -> Facts:
-    """Return the same facts with what the others imply left out."""
+    """Return the same facts without the conditions that others imply."""
     conditions = _joined_regions(facts.conditions)
-    listed = patterns.finite_strings(facts.allowed) if any(isinstance(one, Like) for one in conditions) else None
+    listed = (
+        patterns.finite_strings(facts.allowed) if any(isinstance(condition, Like) for condition in conditions) else None
+    )
     if listed is not None:
-        likes = tuple(one for one in conditions if isinstance(one, Like))
+        likes = tuple(condition for condition in conditions if isinstance(condition, Like))
         unfit = [text for text in listed if patterns.search_strings(_only(text), likes).found is None]
         return Facts(facts.allowed - ValueSet.any_of([_only(text) for text in unfit]))
     kept = list(conditions)
-    for one in conditions:  # one after the other: of two that imply each other the second stays
-        others = tuple(other for other in kept if other is not one)
+    for condition in conditions:  # one after the other: of two that imply each other the second stays
+        others = tuple(other for other in kept if other is not condition)
         alone = Facts(facts.allowed & PRESENT, others)
-        if alone.implies(one):
-            kept.remove(one)
+        if alone.implies(condition):
+            kept.remove(condition)
     return Facts(facts.allowed & PRESENT if conditions else facts.allowed, tuple(kept))
 
 
 def _joined_regions(conditions: Sequence[Condition]) -> list[Condition]:
-    """Make conditions on one region one condition, and write every ring from the same corner on."""
-    some = regions.joined_by_region([one for one in conditions if isinstance(one, Spatial)])
-    others = [one for one in conditions if not isinstance(one, Spatial)]
-    return [*(replace(one, region=one.region.normalize()) for one in some), *others]
+    """Join the conditions on each region to one, and let every ring start at the same corner."""
+    spatial = regions.joined_by_region([condition for condition in conditions if isinstance(condition, Spatial)])
+    others = [condition for condition in conditions if not isinstance(condition, Spatial)]
+    return [*(replace(condition, region=condition.region.normalize()) for condition in spatial), *others]
 
 
 def _only(text: str) -> ValueSet:
@@ -163,39 +165,41 @@ def _only(text: str) -> ValueSet:
 
 
 def _joined(filters: Sequence[Filter], budget: Budget) -> list[Filter]:
-    """Join filters that differ in one attribute, pair after pair, until no pair or no budget is left."""
+    """Join filters that differ in one attribute, pair by pair, until there is no such pair or no budget left."""
     done: list[tuple[Filter, dict[str, Facts]]] = []
-    waiting = [(one, _by_attribute(one)) for one in reversed(filters)]
+    waiting = [(filter, _by_attribute(filter)) for filter in reversed(filters)]
     pairs = 0
     while waiting:
-        one, mine = waiting.pop()
-        for place, (other, yours) in enumerate(done):
-            name = None if one.rest or other.rest or budget.exhausted else _only_difference(yours, mine)
+        filter, facts = waiting.pop()
+        for position, (other, other_facts) in enumerate(done):
+            name = None if filter.rest or other.rest or budget.exhausted else _only_difference(other_facts, facts)
             if name is None:
                 continue
             pairs += 1
             budget.spend(pairs % PAIRS_PER_PIECE == 0)
-            union = _joined_on(name, yours, mine, budget)
+            union = _joined_on(name, other_facts, facts, budget)
             if union is not None:
-                del done[place]
+                del done[position]
                 waiting.append((union, _by_attribute(union)))
                 break
         else:
-            done.append((one, mine))
-    return [one for one, _ in done]
+            done.append((filter, facts))
+    return [filter for filter, _ in done]
 
 
 def _only_difference(a: dict[str, Facts], b: dict[str, Facts]) -> str | None:
-    """Return the one attribute in which two filters differ; None if there are more, or nothing to hope for."""
-    found = None
+    """Return the only attribute in which two filters differ; None if there are several or joining cannot succeed."""
+    different = None
     for name in a.keys() | b.keys():
-        mine, yours = a.get(name, UNCONSTRAINED), b.get(name, UNCONSTRAINED)
-        if mine is yours or mine == yours:
+        a_facts, b_facts = a.get(name, UNCONSTRAINED), b.get(name, UNCONSTRAINED)
+        if a_facts is b_facts or a_facts == b_facts:
             continue
-        if found is not None or (mine.regions and yours.regions and mine.regions.keys().isdisjoint(yours.regions)):
-            return None  # whether one region covers the other is for rule 3 to see
-        found = name
-    return found
+        if different is not None or (
+            a_facts.regions and b_facts.regions and a_facts.regions.keys().isdisjoint(b_facts.regions)
+        ):
+            return None  # rule 3 finds out whether one region covers the other
+        different = name
+    return different
 
 
 def _joined_on(name: str, a: dict[str, Facts], b: dict[str, Facts], budget: Budget) -> Filter | None:
@@ -204,20 +208,20 @@ def _joined_on(name: str, a: dict[str, Facts], b: dict[str, Facts], budget: Budg
 
 
 def _without_covered(filters: Sequence[Filter], budget: Budget) -> list[Filter]:
-    """Drop each filter that lies in the union of those still there (rule 3), the last one first."""
+    """Drop each filter that lies in the union of the remaining ones (rule 3), beginning with the last."""
     kept = list(filters)
-    for one in reversed(filters):
-        others = [other for other in kept if other is not one]
+    for filter in reversed(filters):
+        others = [other for other in kept if other is not filter]
         share = budget.share(RULE_3_PIECES)
         before = share.left
-        if others and before and find_cover_of_pieces(pieces_of(one, share), others, share) is not None:
+        if others and before and find_cover_of_pieces(pieces_of(filter, share), others, share) is not None:
             kept = others
         budget.spend(before - max(share.left, 0))
     return kept
 
 
 def _union(a: Facts, b: Facts, name: str, budget: Budget) -> Facts | None:
-    """Return facts that hold iff one of two does; None when they cannot be written as one."""
+    """Return the union of two facts; None if it cannot be written as one."""
     if a.conditions == b.conditions:
         return Facts(a.allowed | b.allowed, a.conditions)
     if _implies_all(a, b, name, budget):
@@ -230,7 +234,9 @@ def _union(a: Facts, b: Facts, name: str, budget: Budget) -> Facts | None:
 
 
 def _implies_all(a: Facts, b: Facts, name: str, budget: Budget) -> bool:
-    return a.implies(Values(name, b.allowed), budget) and all(a.implies(one, budget) for one in b.conditions)
+    return a.implies(Values(name, b.allowed), budget) and all(
+        a.implies(condition, budget) for condition in b.conditions
+    )
 
 
 def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts | None:
@@ -247,16 +253,16 @@ def _union_of_conditions(a: Condition, b: Condition, allowed: ValueSet) -> Facts
 
 
 def _by_attribute(filter: Filter) -> dict[str, Facts]:
-    found: dict[str, Facts] = {}
+    facts: dict[str, Facts] = {}
     for constraint in filter.constraints:
-        found[constraint.attribute] = found.get(constraint.attribute, Facts()).and_also(constraint)
-    return found
+        facts[constraint.attribute] = facts.get(constraint.attribute, Facts()).and_also(constraint)
+    return facts
 
 
 def _filter_of(facts: dict[str, Facts]) -> Filter | None:
     constraints: list[Constraint] = []
-    for name, one in facts.items():
-        constraints += (Values(name, one.allowed), *one.conditions)
+    for name, known_facts in facts.items():
+        constraints += (Values(name, known_facts.allowed), *known_facts.conditions)
     return filter_of(constraints)
 
 
@@ -265,7 +271,7 @@ def _ordered(filters: Iterable[Filter]) -> list[Filter]:
 
 
 def _filter_key(filter: Filter) -> tuple[object, ...]:
-    constraints = tuple(_constraint_key(one) for one in filter.constraints)
+    constraints = tuple(constraint_key(constraint) for constraint in filter.constraints)
     return (len(constraints), constraints, () if filter.rest is None else _predicate_key(filter.rest))
 
 
@@ -273,22 +279,5 @@ def _predicate_key(predicate: Predicate) -> tuple[object, ...]:
     if isinstance(predicate, Some):
         return ("Some", (predicate.attribute, predicate.negated, _predicate_key(predicate.condition)))
     if not isinstance(predicate, AllOf | AnyOf):
-        return ("", _constraint_key(predicate))
+        return ("", constraint_key(predicate))
     return (type(predicate).__name__, tuple(_predicate_key(part) for part in predicate.parts))
-
-
-def _constraint_key(one: Constraint) -> tuple[object, ...]:
-    """Order constraints whatever they were written like; values are compared on one attribute only."""
-    if isinstance(one, Values):
-        return (one.attribute, 0, one.allowed.missing, one.allowed.from_below, one.allowed.cuts)
-    if isinstance(one, Like):
-        return (one.attribute, 1, one.pattern, one.negated, one.fold, one.is_regex)
-    if isinstance(one, Spatial):
-        return (one.attribute, 2, one.region.wkb, sorted(one.relations))
-    if isinstance(one, Geometric):
-        return (one.attribute, 4, one.function, one.geometry.wkb, one.distance, one.negated)
-    if isinstance(one, Clock):
-        return (one.attribute, 6, one.zone, one.allowed.from_below, one.allowed.cuts)
-    if isinstance(one, Cosine):
-        return (one.attribute, 5, one.direction, one.least, one.negated)
-    return (one.attribute, 3, one.center, one.radius, one.negated)

@@ -1,4 +1,4 @@
-"""Subscriptions however they come: CQL2 text, CQL2-JSON or compiled, under one schema.
+"""Compiles subscriptions from CQL2 text, CQL2-JSON or compiled objects under one schema.
 
 Without a schema the literals of all sources give the types. Each source is learned alone and then compared
 with the others, so that two that disagree are named in one `SchemaError`. A compiled subscription shows
@@ -37,7 +37,7 @@ from tamis.model.value_set import ValueSet
 
 __all__ = ["Source", "as_subscription", "as_subscriptions"]
 
-#: A subscription as a caller gives it.
+#: The forms in which callers pass a subscription.
 Source = str | Mapping[str, Any] | Subscription
 
 
@@ -47,8 +47,8 @@ def as_subscription(source: Source, schema: Schema | None = None, *, id: Subscri
     >>> as_subscription("price < 100", id="alice").id
     'alice'
     """
-    [found], _ = as_subscriptions([(id, source)], schema)
-    return found
+    [subscription], _ = as_subscriptions([(id, source)], schema)
+    return subscription
 
 
 def as_subscriptions(
@@ -61,44 +61,46 @@ def as_subscriptions(
     tamis.errors.SchemaError: attribute 'x': known as a number, but subscription 'b' uses it as a string
     """
     read: list[tuple[SubscriptionId, Source, Node | None]] = [
-        (id, one, None if isinstance(one, Subscription) else parse(one)) for id, one in sources
+        (id, source, None if isinstance(source, Subscription) else parse(source)) for id, source in sources
     ]
     open = schema is None
-    known = _learned(read) if schema is None else schema
-    return [_compiled(id, one, node, known, open) for id, one, node in read], known
+    used_schema = _learned(read) if schema is None else schema
+    return [_compiled(id, source, node, used_schema, open) for id, source, node in read], used_schema
 
 
-def _compiled(id: SubscriptionId, one: Source, node: Node | None, schema: Schema, open: bool) -> Subscription:
-    if isinstance(one, Subscription) or node is None:
-        assert isinstance(one, Subscription)
-        return one
-    from tamis.algebra.compiling import compile_filters  # late: it simplifies by proofs, which are about sources
+def _compiled(id: SubscriptionId, source: Source, node: Node | None, schema: Schema, open: bool) -> Subscription:
+    if isinstance(source, Subscription) or node is None:
+        assert isinstance(source, Subscription)
+        return source
+    from tamis.algebra.compiling import (
+        compile_filters,
+    )  # imported late: it simplifies by proofs, which import this module
 
-    text = one if isinstance(one, str) else format_node(node)
+    text = source if isinstance(source, str) else format_node(node)
     return Subscription(id, compile_filters(node, schema, text, open=open), text)
 
 
 def _learned(read: Iterable[tuple[SubscriptionId, Source, Node | None]]) -> Schema:
     schema = Schema()
     uncertain: list[tuple[SubscriptionId, str]] = []
-    for id, one, node in read:
-        source = f"subscription {id!r}"
+    for id, source, node in read:
+        name_in_errors = f"subscription {id!r}"
         if node is not None:
-            schema = schema.extended(learn_from_node(Schema(), node), source)
+            schema = schema.extended(learn_from_node(Schema(), node), name_in_errors)
             continue
-        assert isinstance(one, Subscription)
-        for constraint in _constraints(one):
+        assert isinstance(source, Subscription)
+        for constraint in _constraints(source):
             kind = _shown_type(constraint)
             if is_formula(constraint.attribute):
                 shown = Calculated("NULL", (formula_of(constraint.attribute).expression,))
-                schema = schema.extended(learned_types(shown, schema), source)
+                schema = schema.extended(learned_types(shown, schema), name_in_errors)
             elif isinstance(kind, AttributeType):
-                schema = schema.extended({constraint.attribute: kind}, source)
+                schema = schema.extended({constraint.attribute: kind}, name_in_errors)
             elif kind is not None:
                 uncertain.append((id, constraint.attribute))
     for id, name in uncertain:
-        known = schema.get(name)
-        if known is not None and not isinstance(known, Number | Timestamp):
+        seen_type = schema.get(name)
+        if seen_type is not None and not isinstance(seen_type, Number | Timestamp):
             schema.extended({name: Number()}, f"subscription {id!r}")  # raises, naming both
     return schema
 
@@ -108,17 +110,17 @@ def _constraints(subscription: Subscription) -> Iterator[Constraint | Some]:
     for filter in subscription.filters:
         waiting += filter.constraints if filter.rest is None else (*filter.constraints, filter.rest)
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, AllOf | AnyOf):
-            waiting += one.parts
-        elif isinstance(one, Some):
-            yield one
+        node = waiting.pop()
+        if isinstance(node, AllOf | AnyOf):
+            waiting += node.parts
+        elif isinstance(node, Some):
+            yield node
         else:
-            yield one
+            yield node
 
 
 def _shown_type(constraint: Constraint | Some) -> AttributeType | str | None:
-    """Return the type a constraint shows; None when it shows none, a word when it may be one of two."""
+    """Return the type that a constraint implies; None if it implies none, a string if two types are possible."""
     if isinstance(constraint, Some):
         inner = constraint.condition
         element = None if isinstance(inner, AllOf | AnyOf) else _shown_type(inner)

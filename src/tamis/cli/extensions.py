@@ -5,8 +5,8 @@ A package names a Typer application (or a plain function) under the name of its 
     [project.entry-points."tamis.commands"]
     lab = "tamis_lab.commands.app:app"
 
-An extension is imported when its command is called or listed. One that cannot be imported does not harm the others:
-its command says why.
+An extension is imported when its command is called or listed. One that cannot be imported does not affect the others:
+its command reports the error.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["GROUP", "extension_names", "find_extension"]
 
 GROUP: Final = "tamis.commands"
 
-#: Commands that live in packages of their own, and how to get them.
+#: Commands of separate packages, and the packages to install.
 _KNOWN_PACKAGES: Final = {"lab": "tamis-lab", "bench": "tamis-bench"}
 
 
 @cache
 def _installed() -> dict[str, EntryPoint]:
-    """Return the entry points of the group by name; the first of two packages with one name counts."""
-    found: dict[str, EntryPoint] = {}
+    """Return the entry points of the group by name; of two packages with the same name the first counts."""
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        found.setdefault(point.name, point)
-    return found
+        points.setdefault(point.name, point)
+    return points
 
 
 def extension_names() -> list[str]:

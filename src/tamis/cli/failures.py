@@ -1,6 +1,6 @@
-"""How a command ends when something is wrong: a message that names the culprit and the next step, and a code.
+"""Error messages and exit codes of commands: a message names the culprit and the next step.
 
-0 is yes or done, 1 is no, 2 is bad input; 130 and 141 are Ctrl-C and a closed pipe, as shells have them.
+0 is yes or done, 1 is no, 2 is bad input; 130 and 141 are Ctrl-C and a closed pipe, as in shells.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import typer
 
@@ -19,7 +20,7 @@ __all__ = ["BAD_INPUT", "NO", "failing_well"]
 
 NO, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141
 
-#: Words in a message, and what to do about it.
+#: Phrases of error messages, and the hint for each.
 _HINTS = {
     "a time without a zone": "say where such times are meant, for example --zone Europe/Berlin or --zone UTC",
     "there is no time zone": "names are those of the IANA database, for example Europe/Berlin",
@@ -73,13 +74,14 @@ def _about_file(error: OSError) -> str:
         return f"the output cannot be written: {error.strerror or error}"
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
     if isinstance(error, FileNotFoundError):
-        return f"{name}: there is no such file"
+        folder = Path(name).parent
+        return f"{name}: there is no such file" if folder.is_dir() else f"{name}: there is no folder {folder}"
     if isinstance(error, IsADirectoryError):
         return f"{name}: a directory, not a file"
     return f"{name}: {(error.strerror or 'cannot be used').lower()}"
 
 
 def _leave_quietly() -> None:
-    """Give what is still buffered nowhere to go, so that closing standard output does not complain."""
+    """Redirect standard output to the null device, so that flushing its buffer at exit cannot fail."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``tamis kernels``: compile the kernels now, and the same in the background of a command that needs them."""
+"""``tamis kernels``: compiles the kernels now; other commands do the same in the background when they need them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
 from tamis.cli.options import Json, examples
 
-__all__ = ["EPILOG", "Compilation", "Use", "compiling", "kernels"]
+__all__ = ["EPILOG", "Compilation", "Use", "compile_kernels", "compiling", "kernels"]
 
 EPILOG = examples("tamis kernels", "tamis kernels --only broker")
 
 
 class Use(StrEnum):
-    """What kernels are compiled for."""
+    """The use that kernels are compiled for."""
 
     JOB = "job"
     BROKER = "broker"
+
+
+class _WarmUp(Protocol):
+    """A module that compiles the kernels of a use: `tamis.demo.warm_up` or `tamis.engine.warm_up`."""
+
+    #: Each part compiles different kernels, so that parallel processes share the work.
+    PARTS: dict[str, Callable[[], None]]
+
+    def are_kernels_compiled(self) -> bool: ...
+
+    def leave_mark(self) -> None: ...
 
 
 def kernels(
@@ -40,68 +51,95 @@ def kernels(
 
     from tamis.cli.screen import errors, output, write_json
 
-    start = time.process_time()
+    start = time.perf_counter()
     for use in Use if only is None else (only,):
-        are_compiled, compile_kernels = _of(use)
-        if not are_compiled():
+        if not _warm_up(use).are_kernels_compiled():
             if not json:
                 errors().say(f"compiling kernels of a {use}: about a minute, once ...", "dim")
-            compile_kernels()
-    seconds = round(time.process_time() - start, 1)
+            compile_kernels(use)
+    seconds = round(time.perf_counter() - start, 1)
     if json:
-        write_json({"cpu_seconds": seconds})
+        write_json({"seconds": seconds})
     else:
-        output().say(f"kernels are compiled ({seconds} s of CPU time)")
+        output().say(f"kernels are compiled ({seconds} s)")
 
 
-def _of(use: Use) -> tuple[Callable[[], bool], Callable[[], None]]:
-    """Return what tells whether the kernels for a use are compiled, and what compiles them."""
+def compile_kernels(use: Use) -> None:
+    """Compile the kernels of a use, in several processes if there is a cache that they share."""
+    from tamis.kernels.cache import mark_path
+
+    if mark_path() is not None and Compilation(use).wait():
+        return
+    warm_up = _warm_up(use)  # without a cache this process needs them; after a failure this shows the error
+    for compile_part in warm_up.PARTS.values():
+        compile_part()
+    warm_up.leave_mark()
+
+
+def _warm_up(use: Use) -> _WarmUp:
+    """Return the module that compiles the kernels of a use."""
     if use is Use.BROKER:
-        from tamis.engine import warm_up
+        from tamis.engine import warm_up as of_broker
 
-        return warm_up.are_kernels_compiled, warm_up.load_kernels
-    from tamis.demo import warm_up as job
+        return of_broker
+    from tamis.demo import warm_up as of_job
 
-    return job.are_kernels_compiled, job.compile_kernels
+    return of_job
 
 
 class Compilation:
-    """The kernels being compiled by another process."""
+    """The compilation of a use's kernels by other processes, one for each part."""
 
-    def __init__(self, process: subprocess.Popen[bytes] | None) -> None:
-        self._process = process
+    def __init__(self, use: Use | None) -> None:
+        self._use = use
+        parts = () if use is None else _warm_up(use).PARTS
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tamis.cli.kernels", str(use), part],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for part in parts
+        ]
 
     @property
     def is_running(self) -> bool:
-        """Whether there is something to wait for."""
-        return self._process is not None and self._process.poll() is None
+        """Whether a process is still running."""
+        return any(process.poll() is None for process in self._processes)
 
-    def wait(self) -> None:
-        """Wait until the kernels are compiled; a failure is left to the job, which then compiles them itself."""
-        if self._process is not None:
-            self._process.wait()
+    def wait(self) -> bool:
+        """Wait until all parts are compiled, and return whether none failed."""
+        try:
+            codes = [process.wait() for process in self._processes]
+        except BaseException:  # an interrupted command leaves no process behind
+            self.stop()
+            raise
+        are_compiled = not any(codes)
+        if are_compiled and self._use is not None:
+            _warm_up(self._use).leave_mark()
+        return are_compiled
+
+    def stop(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
 
 
 @contextmanager
 def compiling(master: str | None = None) -> Iterator[Compilation]:
-    """Compile the kernels in another process meanwhile, if the cache lacks them and Spark's workers run here."""
+    """Compile the kernels of a job meanwhile, if the cache lacks them and Spark's workers run on this machine."""
     from tamis.demo.warm_up import are_kernels_compiled
 
-    process = None
-    if (master or "local").startswith("local") and not are_kernels_compiled():
-        command = [sys.executable, "-m", "tamis.cli.kernels"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+    is_local = (master or "local").startswith("local")
+    compilation = Compilation(Use.JOB if is_local and not are_kernels_compiled() else None)
     try:
-        yield Compilation(process)
+        yield compilation
     finally:
-        if process is not None:
-            process.terminate()
-            process.wait()
+        compilation.stop()
 
 
 if __name__ == "__main__":
-    from tamis.demo.warm_up import compile_kernels
-
-    compile_kernels()
+    _warm_up(Use(sys.argv[1])).PARTS[sys.argv[2]]()

@@ -1,7 +1,6 @@
 """The program ``tamis``.
 
-Commands import what they need when they run, so that ``tamis --version`` is quick and needs no part of the
-library.
+Commands import modules when they run, so that ``tamis --version`` is quick and loads no part of the library.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _EPILOG = examples(
 
 
 class Commands(TyperGroup):
-    """The group of all commands, those of extensions included: whatever goes wrong in one ends here."""
+    """The group of all commands, including those of extensions; it reports the errors of all of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order of the help."""
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in extension_names() if name not in own)]
+        names = super().list_commands(ctx)
+        return [*names, *(name for name in extension_names() if name not in names)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by name: one of tamis itself before one of an extension."""

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, so that they read alike everywhere."""
+"""Arguments and options that several commands share, so that they are the same everywhere."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def examples(*lines: str) -> str:
 
 
 def fixed(text: str, fix: bool) -> str:
-    """Return a filter, with ``fix`` in CQL2 instead of another language; then the corrected text is printed."""
+    """Return a filter; with ``fix``, corrected to CQL2 if it is in a similar language, and print the correction."""
     from tamis.cli.screen import errors
     from tamis.errors import SubscriptionError, SubscriptionSyntaxError
     from tamis.model.language.foreign.corrections import requoted
@@ -102,16 +102,16 @@ def fixed(text: str, fix: bool) -> str:
 
 
 def read_schema(path: Path | None, zone: str | None = None) -> Schema | None:
-    """Read a schema file; ``zone`` is given to its timestamps that have none."""
+    """Return the schema of a file; timestamps without a zone get ``zone``."""
     from tamis.errors import SchemaError
     from tamis.model.schema import Schema
     from tamis.model.types import Timestamp
 
-    there = Timestamp(zone)
+    zoned = Timestamp(zone)
     if path is None:
         return None
     try:
         schema = Schema.from_json(path.read_bytes())
     except SchemaError as error:
         raise SchemaError(error.attribute, f"{error.problem} (in {path})") from None
-    return Schema({name: there if kind == Timestamp() else kind for name, kind in schema.items()})
+    return Schema({name: zoned if kind == Timestamp() else kind for name, kind in schema.items()})

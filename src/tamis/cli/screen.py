@@ -1,7 +1,7 @@
-"""What goes to the terminal: text of others is never markup, and never a control character.
+"""Output to the terminal: foreign text is never interpreted as markup or control characters.
 
-A filter, a place name or an id may hold brackets that rich would take for a style, or an escape sequence that
-a terminal would obey. Consoles here read no markup, and `plain` shows what is not printable as an escape.
+A filter, a place name or an id may contain brackets that rich would take for a style, or an escape sequence that a
+terminal would execute. Consoles here read no markup, and `plain` shows characters that are not printable as escapes.
 """
 
 from __future__ import annotations
@@ -33,37 +33,39 @@ class Screen(Console):
         raise BrokenPipeError
 
     def say(self, text: str, style: str = "") -> None:
-        """Print a line that is not wrapped, so that carets stay where they point."""
+        """Print a line without wrapping it, so that carets point to the right column."""
         self.print(Text(plain(text), style), soft_wrap=True)
 
 
 def output() -> Screen:
-    """Return the console of answers."""
+    """Return the console for results (standard output)."""
     return Screen()
 
 
 def errors() -> Screen:
-    """Return the console of everything that is not the answer."""
+    """Return the console for everything else (standard error)."""
     return Screen(stderr=True)
 
 
 def plain(text: str) -> str:
-    r"""Return text that is safe to print: what is not printable is shown as its escape; lines stay lines.
+    r"""Return text that is safe to print: characters that are not printable, except line feeds, become escapes.
 
     >>> plain("red \x1b[31m")
     'red \\x1b[31m'
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\n" else _escaped(one) for one in text)
+    return "".join(
+        character if character.isprintable() or character == "\n" else _escaped(character) for character in text
+    )
 
 
-def _escaped(one: str) -> str:
-    return one.encode("unicode_escape").decode("ascii")
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def shown(value: object, width: int = 60) -> str:
-    """Return a value for a table cell: one line, cut when it is long."""
+    """Return a value for a table cell: one line, truncated if it is long."""
     usable = jsonable(value)
     text = plain(usable if isinstance(usable, str) else json.dumps(usable, ensure_ascii=False))
     text = text.replace("\n", "\\n")
@@ -71,13 +73,13 @@ def shown(value: object, width: int = 60) -> str:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON can say it: moments as RFC 3339, geometry as WKT, NaN as null.
+    """Return a value that JSON can represent: moments as RFC 3339, geometry as WKT, NaN as null.
 
     >>> jsonable({"at": dt.datetime(2018, 2, 1, tzinfo=dt.UTC), "n": 1})
     {'at': '2018-02-01T00:00:00Z', 'n': 1}
     """
     if isinstance(value, Mapping):
-        return {str(name): jsonable(one) for name, one in value.items()}
+        return {str(name): jsonable(item) for name, item in value.items()}
     if isinstance(value, dt.datetime):
         text = value.isoformat()
         return f"{text[:-6]}Z" if text.endswith("+00:00") else text
@@ -90,7 +92,7 @@ def jsonable(value: Any) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [jsonable(one) for one in value]
+        return [jsonable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, str | int | float) else str(value)
@@ -117,8 +119,8 @@ def make_table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def write_json(document: object) -> None:
-    """Print one JSON document, in UTF-8 whatever the terminal says."""
-    # A lone surrogate, which UTF-8 has not, comes out as the escape that JSON has for it.
+    """Print one JSON document, in UTF-8 whatever the encoding of the terminal is."""
+    # UTF-8 has no lone surrogates: they are written as JSON escapes.
     text = json.dumps(jsonable(document), ensure_ascii=False, indent=2, allow_nan=False)
     _write(text.encode("utf-8", "backslashreplace") + b"\n")
 
@@ -130,7 +132,7 @@ def write_json_lines(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _write(data: bytes) -> None:
     sys.stdout.flush()
-    left = memoryview(data)
-    while left:  # under PYTHONUNBUFFERED a write may take a part only
-        left = left[sys.stdout.buffer.write(left) :]
+    rest = memoryview(data)
+    while rest:  # under PYTHONUNBUFFERED a write may be partial
+        rest = rest[sys.stdout.buffer.write(rest) :]
     sys.stdout.buffer.flush()

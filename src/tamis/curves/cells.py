@@ -1,4 +1,4 @@
-"""Cells: one side of a grid, and the one map that takes bounds and values to it.
+"""Cells: one side of a grid, and the function that maps both bounds and values to them.
 
 A value's cell is the number of *cuts* at or below it. That is monotone, so ``lo <= x <= hi`` gives
 ``cell(lo) <= cell(x) <= cell(hi)`` whatever the cuts are, if bounds and values go through the same map: values outside
@@ -53,9 +53,9 @@ class Cells:
     def __post_init__(self) -> None:
         room = (1 << self.bits) - 1 - self.null
         if len(self.cuts) > room:
-            raise ModelError(f"{len(self.cuts)} cuts are more than {self.bits} bits have room for ({room})")
+            raise ModelError(f"{len(self.cuts)} cuts do not fit into {self.bits} bits (at most {room}); use more bits")
         if not all(math.isfinite(cut) for cut in self.cuts) or list(self.cuts) != sorted(self.cuts):
-            raise ModelError("the cuts between cells are finite numbers in ascending order")
+            raise ModelError("the cuts between cells must be finite numbers in ascending order")
 
     @classmethod
     def equal(cls, lo: float, hi: float, bits: int = DEFAULT_BITS, *, null: bool = True) -> Cells:
@@ -65,23 +65,23 @@ class Cells:
 
     @classmethod
     def from_sample(cls, values: npt.ArrayLike, bits: int = DEFAULT_BITS, *, null: bool = True) -> Cells:
-        """Divide by a distribution: about as many of the values in each cell; few different values get one each.
+        """Divide by a sample: each cell gets about the same number of values; a few distinct values get one cell each.
 
         Implements: [mics] section 6.3, space partitioning with variable cells.
         """
-        given: npt.NDArray[Any] = np.asarray(values, dtype=np.float64)
-        known = np.unique(given[np.isfinite(given)])
+        sample: npt.NDArray[Any] = np.asarray(values, dtype=np.float64)
+        distinct = np.unique(sample[np.isfinite(sample)])
         n = (1 << bits) - null
-        if known.size < n:
-            return cls(tuple(known.tolist()), bits, null)
+        if distinct.size < n:
+            return cls(tuple(distinct.tolist()), bits, null)
         # Quantiles of the sample itself, not between its values: a value that is frequent gets a cut of its own.
-        ranks = np.sort(given[np.isfinite(given)])
-        places = (np.arange(1, n) * len(ranks)) // n
-        return cls(tuple(np.unique(ranks[places]).tolist()), bits, null)
+        ranks = np.sort(sample[np.isfinite(sample)])
+        quantile_ranks = (np.arange(1, n) * len(ranks)) // n
+        return cls(tuple(np.unique(ranks[quantile_ranks]).tolist()), bits, null)
 
     @property
     def everything(self) -> Span:
-        """All cells: what an axis without a constraint gets."""
+        """All cells; the span of an axis without a constraint."""
         return 0, (1 << self.bits) - 1
 
     @property
@@ -96,7 +96,7 @@ class Cells:
 
     @property
     def n_used(self) -> int:
-        """How many cells values can fall into, the one for missing values included; cells above are never used."""
+        """The number of cells that values can fall into, including the one for missing values."""
         return len(self.cuts) + 1 + self.null
 
     def cell(self, value: float | None) -> int:
@@ -107,8 +107,8 @@ class Cells:
 
     def cells(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the cells of many values, NaN for a missing one."""
-        found = np.searchsorted(np.array(self.cuts), values, side="right") + int(self.null)
-        return np.where(np.isnan(values), 0, found).astype(np.int64)
+        numbers = np.searchsorted(np.array(self.cuts), values, side="right") + int(self.null)
+        return np.where(np.isnan(values), 0, numbers).astype(np.int64)
 
     def span(self, lo: float, hi: float) -> Span:
         """Return the cells of the values from ``lo`` to ``hi``; an infinite end is open.

@@ -1,7 +1,7 @@
-"""The Hilbert curve: it visits every cell of a grid once, from each cell to a neighbour.
+"""The Hilbert curve, which visits every cell of a grid once and moves from each cell to a neighbour.
 
-So cells that are near on the curve are near in space, and a box of cells falls into few ranges of keys: about
-``S / (2 d)`` for a box of surface S in d dimensions, as the grid grows finer.
+So cells that are close on the curve are close in space, and a box of cells consists of few ranges of keys: about
+``S / (2 d)`` for a box of surface S in d dimensions, as the grid becomes finer.
 
 Implements: [mics] sections 3.2 and 3.3: the function Hilbert, the ranges of a subscription.
 Deviation: ranges are found by descending into cubes, in time proportional to the ranges and not to the cells.
@@ -30,7 +30,7 @@ MAX_DIMENSIONS: Final = 8
 MAX_BITS: Final = 16
 #: Ranges one box may have before it is coarsened (promise S18).
 MAX_RANGES: Final = 4_096
-#: Ranges of whole cubes are found up to this many times as fine as asked for.
+#: Cubes may give this many times the requested number of ranges, before the smallest gaps are closed.
 _FINER: Final = 16
 
 IntArray = npt.NDArray[np.int64]
@@ -68,12 +68,12 @@ class HilbertCurve:
 
     @property
     def key_bits(self) -> int:
-        """How many bits a key has."""
+        """The number of bits of a key."""
         return self.dimensions * self.bits
 
     @property
     def n_keys(self) -> int:
-        """How many cells the grid has; keys run from 0 to one less."""
+        """The number of cells of the grid; keys are below it."""
         return 1 << self.key_bits
 
     def keys(self, cells: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -99,14 +99,16 @@ class HilbertCurve:
         """Return the cells int64[n, d] of keys; the inverse of `keys`."""
         from tamis.kernels.curves.hilbert import hilbert_cells
 
-        given = np.asarray(keys, dtype=np.int64 if self.key_bits <= self._word_bits else object)
-        if given.ndim != 1 or (given.size and not (given.min() >= 0 and given.max() < self.n_keys)):
+        checked_keys = np.asarray(keys, dtype=np.int64 if self.key_bits <= self._word_bits else object)
+        if checked_keys.ndim != 1 or (
+            checked_keys.size and not (checked_keys.min() >= 0 and checked_keys.max() < self.n_keys)
+        ):
             raise ModelError(f"keys of {self!r} are integers from 0 to {self.n_keys - 1}")
-        cells = np.zeros((len(given), self.dimensions), np.int64)
-        states = np.zeros(len(given), np.int32)
+        cells = np.zeros((len(checked_keys), self.dimensions), np.int64)
+        states = np.zeros(len(checked_keys), np.int32)
         for top, bottom in self._words():
             mask = (1 << self.dimensions * (top - bottom)) - 1
-            word = ((given >> self.dimensions * bottom) & mask).astype(np.int64)
+            word = ((checked_keys >> self.dimensions * bottom) & mask).astype(np.int64)
             hilbert_cells(self._tables, word, top, bottom, states, cells)
         return cells
 
@@ -132,12 +134,12 @@ class HilbertCurve:
         corners = np.asarray(boxes)
         corners = self._checked(corners.reshape(-1, self.dimensions)).reshape(-1, 2, self.dimensions)
         if (corners[:, 0] > corners[:, 1]).any():
-            raise ModelError("a box of cells has its low corner at or below its high corner")
-        # Cubes alone are rough: let there be more, of which the smallest gaps are closed.
+            raise ModelError("a box of cells must have its low corner at or below its high corner")
+        # Cubes alone are coarse: take more of them, then close the smallest gaps between them.
         offsets, ranges = self._cubes(corners, max(min(_FINER * most, MAX_RANGES), 1 << self.dimensions))
         if (np.diff(offsets) <= most).all():
             return offsets, ranges
-        parts = [coarsened(one, most) for one in np.split(ranges, offsets[1:-1])]
+        parts = [coarsened(box_ranges, most) for box_ranges in np.split(ranges, offsets[1:-1])]
         return np.cumsum([0, *map(len, parts)]), np.concatenate(parts)
 
     def _cubes(self, corners: IntArray, most: int) -> tuple[IntArray, Runs]:
@@ -155,12 +157,14 @@ class HilbertCurve:
             ranges = np.concatenate([ranges, np.empty_like(ranges)])
 
     def _checked(self, cells: npt.ArrayLike) -> IntArray:
-        given = np.asarray(cells)
-        if given.ndim != 2 or given.shape[1] != self.dimensions or given.dtype.kind not in "iu":
-            raise ModelError(f"cells of {self!r} are integers [n, {self.dimensions}], not {given.dtype}{given.shape}")
-        if given.size and not (given.min() >= 0 and given.max() < 1 << self.bits):
+        checked = np.asarray(cells)
+        if checked.ndim != 2 or checked.shape[1] != self.dimensions or checked.dtype.kind not in "iu":
+            raise ModelError(
+                f"cells of {self!r} are integers [n, {self.dimensions}], not {checked.dtype}{checked.shape}"
+            )
+        if checked.size and not (checked.min() >= 0 and checked.max() < 1 << self.bits):
             raise ModelError(f"cells of {self!r} are numbered from 0 to {(1 << self.bits) - 1}")
-        return np.ascontiguousarray(given, dtype=np.int64)
+        return np.ascontiguousarray(checked, dtype=np.int64)
 
     def _words(self) -> list[tuple[int, int]]:
         """Return the (top, bottom) bits of each word of a key, the high one first."""
@@ -205,10 +209,12 @@ def _make_tables(d: int) -> HilbertTables:
     before = np.where(digit > 0, (digit - 1) // 2 * 2, 0)
     entry = before ^ (before >> 1)
     odd = np.where(digit % 2 == 1, digit, digit - 1)  # the direction is the number of its trailing ones
-    ones = np.array([(int(one) ^ (int(one) + 1)).bit_length() - 1 if one > 0 else 0 for one in odd])
+    trailing_ones = np.array(
+        [(int(number) ^ (int(number) + 1)).bit_length() - 1 if number > 0 else 0 for number in odd]
+    )
     e, r, w = np.meshgrid(np.arange(n), np.arange(d), digit, indexing="ij")
     label = e ^ _rotated(w ^ (w >> 1), r + 1, d)
-    following = (e ^ _rotated(entry[w], r + 1, d)) * d + (r + np.where(w > 0, ones[w] % d, 0) + 1) % d
+    following = (e ^ _rotated(entry[w], r + 1, d)) * d + (r + np.where(w > 0, trailing_ones[w] % d, 0) + 1) % d
     state = e * d + r
     to_digit, to_label = np.empty((n * d, n), np.int32), np.empty((n * d, n), np.int32)
     to_label[state, w] = (following * n << DIGIT_BITS) | label

@@ -1,7 +1,7 @@
 """Runs: sets of keys as sorted ranges, int64[n, 2], each with its first and its last key.
 
 The ranges of a `Runs` are ascending and apart: no two overlap or touch. So a set of keys has one form, two sets are
-equal when their arrays are, and what [mics] says about subscriptions is a line each:
+equal iff their arrays are, and each operation of [mics] on subscriptions is one line:
 
 ======================= ======================================================================================
 total covering          `covers`: every range of the one lies inside a range of the other
@@ -48,14 +48,14 @@ def merged(ranges: Sequence[Any] | Runs, gap: int = 0) -> Runs:
     >>> merged([[8, 9], [1, 3], [4, 4], [3, 2]]).tolist(), merged([[1, 3], [6, 6]], gap=2).tolist()
     ([[1, 4], [8, 9]], [[1, 6]])
     """
-    given = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
-    given = given[given[:, 0] <= given[:, 1]]
-    if len(given) < 2:
-        return given.copy()
-    given = given[np.argsort(given[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(given[:, 1])
-    opens = np.concatenate([[True], given[1:, 0] - reach[:-1] > 1 + gap])
-    return np.column_stack([given[opens, 0], reach[np.concatenate([opens[1:], [True]])]])
+    bounds = np.asarray(ranges, dtype=np.int64).reshape(-1, 2)
+    bounds = bounds[bounds[:, 0] <= bounds[:, 1]]
+    if len(bounds) < 2:
+        return bounds.copy()
+    bounds = bounds[np.argsort(bounds[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(bounds[:, 1])
+    opens = np.concatenate([[True], bounds[1:, 0] - reach[:-1] > 1 + gap])
+    return np.column_stack([bounds[opens, 0], reach[np.concatenate([opens[1:], [True]])]])
 
 
 def union(*sets: Runs) -> Runs:
@@ -87,33 +87,33 @@ def intersection(one: Runs, other: Runs) -> Runs:
     first = np.searchsorted(other[:, 1], one[:, 0])
     stop = np.searchsorted(other[:, 0], one[:, 1], side="right")
     counts = np.maximum(stop - first, 0)
-    mine = np.repeat(np.arange(len(one)), counts)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    theirs = first[mine] + place
+    rows = np.repeat(np.arange(len(one)), counts)
+    offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    theirs = first[rows] + offset
     return np.column_stack(
-        [np.maximum(one[mine, 0], other[theirs, 0]), np.minimum(one[mine, 1], other[theirs, 1])]
+        [np.maximum(one[rows, 0], other[theirs, 0]), np.minimum(one[rows, 1], other[theirs, 1])]
     ).astype(np.int64)
 
 
 def covered_ranges(one: Runs, other: Runs) -> npt.NDArray[np.bool_]:
-    """Say for each range of ``one`` whether ``other`` covers it whole: partial covering."""
+    """Return for each range of ``one`` whether ``other`` contains all of it: partial covering."""
     if not len(other):
         return np.zeros(len(one), bool)
-    place = np.searchsorted(other[:, 0], one[:, 0], side="right") - 1
-    inside: npt.NDArray[np.bool_] = (place >= 0) & (one[:, 1] <= other[place, 1])
+    row = np.searchsorted(other[:, 0], one[:, 0], side="right") - 1
+    inside: npt.NDArray[np.bool_] = (row >= 0) & (one[:, 1] <= other[row, 1])
     return inside
 
 
 def covers(other: Runs, one: Runs) -> bool:
-    """Whether ``other`` has every key of ``one``: total covering; with a union as ``other``, subsumption.
+    """Whether ``other`` contains every key of ``one``: total covering, or subsumption if ``other`` is a union.
 
-    True says nothing about exact boxes: two boxes may share all their cells and differ inside them.
+    This holds for cells, not for exact boxes: two boxes may have the same cells and differ inside them.
     """
     return bool(covered_ranges(one, other).all())
 
 
 def coarsened(runs: Runs, most: int) -> Runs:
-    """Return at most ``most`` ranges around the keys of a set: the smallest gaps are closed, the first ones first.
+    """Return at most ``most`` ranges that contain a set of keys, by closing the smallest gaps, the first ones first.
 
     >>> coarsened(merged([[0, 1], [3, 4], [9, 9], [11, 12]]), 2).tolist()
     [[0, 4], [9, 12]]

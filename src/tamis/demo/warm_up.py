@@ -1,57 +1,76 @@
 """Compile the kernels of a job before the job needs them.
 
-Kernels are compiled at their first call, for the types they meet. `compile_kernels` therefore runs a small job, on a
-few counties, storms and earthquakes, and leaves everything in the cache on disk, where Spark's workers find it:
-otherwise each worker compiles the same kernels beside the others.
+Kernels are compiled at their first call, for the types they meet. The functions of `PARTS` therefore run small jobs, on
+counties, storms and earthquakes, and leave everything in the cache on disk, where Spark's workers find it: otherwise
+each worker compiles the same kernels beside the others.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tamis.demo import datasets
+from tamis.demo.storm_questions import QUESTIONS
 from tamis.engine import Engine
 from tamis.kernels.cache import mark_path
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable, SubscriptionTable
 from tamis.reduction.reduce import reduce
 
-__all__ = ["are_kernels_compiled", "compile_kernels"]
+__all__ = ["PARTS", "are_kernels_compiled", "leave_mark"]
 
-#: Subscriptions and events of the small job: enough for an index of more than one block.
+#: Counties of the small job: enough for an index of more than one block.
 _COUNTIES = 400
-_EVENTS = 2_000
 
 
 def are_kernels_compiled() -> bool:
-    """Return whether `compile_kernels` has filled the cache for this machine; True if there is no cache to fill."""
+    """Return whether all of `PARTS` have filled the cache for this machine; True if there is no cache to fill."""
     mark = mark_path()
     return mark is None or mark.exists()
 
 
-def compile_kernels() -> None:
-    """Compile the kernels that indexing, matching and reducing use, unless the cache has them."""
-    if are_kernels_compiled():
-        return
-    storms = datasets.storms()
-    with_field = storms.filter(storms["disc"].is_valid()).slice(0, _EVENTS)
-    counties = datasets.county_subscriptions()
-    _match(pa.concat_tables([counties.slice(0, _COUNTIES), counties.slice(counties.num_rows - 20)]), with_field)
-    quakes = datasets.earthquakes()
-    asked: dict[int | str, Any] = {}
-    asked.update(datasets.quake_subscriptions())
-    regions = [row for row in datasets.quake_regions().to_pylist() if row["code"].startswith("US-")]  # most quakes
-    wkt = _wkt([row["region"] for row in regions])
-    asked |= {row["code"]: f"S_WITHIN(epicentre, {text})" for row, text in zip(regions, wkt, strict=True)}
-    _match(pa.table({"id": list(asked), "filter": list(asked.values())}), quakes)
-    reduce(asked, Schema.from_arrow(quakes))
+def leave_mark() -> None:
+    """Note in the cache that all of `PARTS` ran."""
     mark = mark_path()
     if mark is not None:
         mark.touch()
+
+
+def _compile_regions() -> None:
+    """Match storms with questions of all kinds, and find the covers among the regions of earthquakes."""
+    counties = datasets.county_subscriptions()
+    _match(pa.concat_tables([counties.slice(0, _COUNTIES), _general_questions(counties)]), datasets.storms())
+    quakes = datasets.earthquakes()
+    reduce(_quake_questions(), Schema.from_arrow(quakes))
+
+
+def _compile_values() -> None:
+    """Match storms and earthquakes with questions about numbers, strings and text; those about regions come last."""
+    _match(_general_questions(datasets.county_subscriptions()), datasets.storms())
+    questions = _quake_questions()
+    _match(pa.table({"id": list(questions), "filter": list(questions.values())}), datasets.earthquakes())
+
+
+#: What is compiled, by name. The parts start with different kernels: processes beside each other share the work.
+PARTS: dict[str, Callable[[], None]] = {"regions": _compile_regions, "values": _compile_values}
+
+
+def _general_questions(counties: pa.Table) -> pa.Table:
+    """Return the questions about storms that name no county: the last ones of the table."""
+    return counties.slice(counties.num_rows - len(QUESTIONS))
+
+
+def _quake_questions() -> dict[int | str, Any]:
+    """Return the questions about earthquakes, and one for each region."""
+    regions = datasets.quake_regions().to_pylist()
+    wkt = _wkt([row["region"] for row in regions])
+    texts = {row["code"]: f"S_WITHIN(epicentre, {text})" for row, text in zip(regions, wkt, strict=True)}
+    return dict(datasets.quake_subscriptions()) | texts
 
 
 def _match(subscriptions: pa.Table, events: pa.Table) -> None:

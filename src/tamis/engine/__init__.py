@@ -1,4 +1,4 @@
-"""The engine: subscriptions in, events in, matching ids out."""
+"""The engine: stores subscriptions and returns the ids that match an event."""
 
 from tamis.engine.engine import Engine
 from tamis.engine.matches import Matches

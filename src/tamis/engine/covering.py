@@ -1,6 +1,6 @@
-"""Which subscriptions cover which, by the ids that users give: the public interface to every covering index.
+"""Finds which subscriptions cover which, by their ids: the public interface to every covering index.
 
-An index knows rows; here they have ids, and subscriptions come as text, CQL2-JSON, compiled, or as a table.
+Indexes use rows; here subscriptions have ids, and are passed as text, CQL2-JSON, compiled objects, or as a table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def covering_index(
     rectangle of fewer bits instead of the largest cubes), "projection" (balls; ``k`` vectors drawn by ``seed``, as
     ``draw`` says, "orthonormal", "gaussian" or "cube"; ``pick="largest"`` reports the first cover that is met), "cells"
     (cells of ``k`` bits a side on ``groups`` of ``axes`` attributes propose covers) or "linear" (compares with all).
-    Without a schema types, and the scales of a curve, are learned from what is added.
+    Without a schema, types and the scales of a curve are learned from the subscriptions that are added.
 
     Examples
     --------
@@ -57,9 +57,9 @@ def covering_index(
     maker = COVERING_INDEXES.get(kind)
     if maker is None:
         raise ModelError(f"unknown covering index {kind!r}; choose from {', '.join(sorted(COVERING_INDEXES))}")
-    known = schema if schema is not None else Schema()
+    used_schema = schema if schema is not None else Schema()
     options = CoveringOptions(
-        known, epsilon, k, seed, curve, probes, truncated, draw=draw, pick=pick, axes=axes, groups=groups
+        used_schema, epsilon, k, seed, curve, probes, truncated, draw=draw, pick=pick, axes=axes, groups=groups
     )
     return CoverIndex(maker(options), schema)
 
@@ -67,7 +67,7 @@ def covering_index(
 class CoverIndex:
     """Subscriptions by id, and which of them cover which. Made by `covering_index`. For one thread.
 
-    Namespaces and expiry take no part: keep an index for each namespace.
+    Namespaces and expiry are ignored: use an index for each namespace.
     """
 
     def __init__(self, index: CoveringIndex, schema: Schema | None) -> None:
@@ -79,7 +79,7 @@ class CoverIndex:
 
     @property
     def guarantee(self) -> Guarantee:
-        """SOUND: every cover that is found is one; EXACT: and none is missed."""
+        """SOUND: every reported cover is true; EXACT: and no cover is missed."""
         return self._index.guarantee
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class CoverIndex:
         return id in self._ids
 
     def add(self, subscription: Source, id: SubscriptionId | None = None) -> SubscriptionId:
-        """Add a subscription; return its id: the given one, that of a compiled one, or a number."""
+        """Add a subscription; return its id: the argument, that of a compiled subscription, or a number."""
         compiled = self._compiled(subscription, "the subscription" if id is None else id)
         if id is None:
             id = compiled.id if isinstance(subscription, Subscription) else self._ids.n_rows
@@ -103,44 +103,44 @@ class CoverIndex:
             ids = table.ids if table.ids is not None else [None] * len(table)
             return [self.add(text, id) for text, id in zip(table.texts, ids, strict=True)]
         first = self._ids.n_rows
-        given = list(table.ids) if table.ids is not None else list(range(first, first + len(table)))
-        start = self._ids.append_many([checked_id(id, row) for row, id in enumerate(given)])
+        new_ids = list(table.ids) if table.ids is not None else list(range(first, first + len(table)))
+        start = self._ids.append_many([checked_id(id, row) for row, id in enumerate(new_ids)])
         self._index.add_boxes(np.arange(start, start + len(table), dtype=np.int32), table)
-        return given
+        return new_ids
 
     def remove(self, id: SubscriptionId) -> None:
-        """Remove a subscription; `UnknownSubscriptionError` when it is not there."""
+        """Remove a subscription; raise `UnknownSubscriptionError` if there is none with this id."""
         self._index.remove(self._ids.remove(id))
 
     def find_cover(self, subscription: Source) -> SubscriptionId | None:
-        """Return the id of one that covers a subscription, of the exact ones that which was added first; or None."""
+        """Return the id of a cover of a subscription, or None; the kind "exact" returns the cover added first."""
         row = self._index.find_cover(self._compiled(subscription, "the subscription"))
         return None if row is None else self._ids[row]
 
     def find_covers(self, table: SubscriptionTable | Iterable[Source]) -> list[SubscriptionId | None]:
-        """Return `find_cover` of each subscription; a table of boxes is answered at once."""
+        """Return `find_cover` of each subscription; a table of boxes is looked up in one call."""
         if isinstance(table, SubscriptionTable) and table.texts is None:
-            found = self._index.find_covers(table).tolist()
-            return [None if row < 0 else self._ids[row] for row in found]
+            rows = self._index.find_covers(table).tolist()
+            return [None if row < 0 else self._ids[row] for row in rows]
         sources = table.texts if isinstance(table, SubscriptionTable) else table
-        return [self.find_cover(one) for one in sources or ()]
+        return [self.find_cover(source) for source in sources or ()]
 
     def find_covered(self, subscription: Source) -> list[SubscriptionId]:
-        """Return the ids of those that a subscription covers, sorted."""
+        """Return the sorted ids of the subscriptions that a subscription covers."""
         return self._ids.sorted_of(self._index.find_covered(self._compiled(subscription, "the subscription")))
 
     def find_covered_each(self, table: SubscriptionTable | Iterable[Source]) -> list[list[SubscriptionId]]:
-        """Return `find_covered` of each subscription; a table of boxes is answered at once."""
+        """Return `find_covered` of each subscription; a table of boxes is looked up in one call."""
         if isinstance(table, SubscriptionTable) and table.texts is None:
             offsets, rows = self._index.find_covered_each(table)
             return [self._ids.sorted_of(rows[offsets[i] : offsets[i + 1]]) for i in range(len(table))]
         sources = table.texts if isinstance(table, SubscriptionTable) else table
-        return [self.find_covered(one) for one in sources or ()]
+        return [self.find_covered(source) for source in sources or ()]
 
     def statistics(self) -> dict[str, Any]:
-        """Return what is held and what searches cost so far, as plain values."""
-        told = self._index.statistics()
-        return {"kind": told.kind, "guarantee": str(self.guarantee.name), "size": told.size, **told.details}
+        """Return the contents and the cost of searches so far, as plain values."""
+        counts = self._index.statistics()
+        return {"kind": counts.kind, "guarantee": str(self.guarantee.name), "size": counts.size, **counts.details}
 
     def _compiled(self, subscription: Source, name: SubscriptionId) -> Subscription:
         if isinstance(subscription, Subscription):

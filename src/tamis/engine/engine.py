@@ -1,7 +1,7 @@
-"""Engine: the library's front door.
+"""The engine, the main class of the library.
 
-An engine owns the schema, the map from what users call a subscription to the rows of the indexes, and one
-matcher per namespace. One thread may write while many read: a writer holds the lock, readers take none.
+An engine owns the schema, the map from the ids of subscriptions to the rows of the indexes, and one matcher per
+namespace. One thread may write while many read: a writer holds the lock, readers need none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tamis.algebra.compiling import compile_source
-from tamis.algebra.compiling_texts import TextTemplates, compile_texts
+from tamis.algebra.compiling_texts import TextReader, TextTemplates, compile_texts
 from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids, sorted_ids
@@ -39,7 +39,7 @@ from tamis.model.values import UnfitError, moment
 
 __all__ = ["Engine"]
 
-#: Texts of a table up to which each becomes an object at once.
+#: Largest number of texts in a table of which each becomes an object at once.
 FEW_TEXTS = 128
 
 
@@ -48,7 +48,7 @@ def _now() -> int:
 
 
 class Engine:
-    """Subscriptions in, events in, matching ids out.
+    """Stores subscriptions and returns the ids of those that match an event.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Engine:
         The attributes events may carry. Without one the engine learns types from the literals of
         subscriptions and the first values of events.
     matcher
-        The structure that finds matches; every one gives the same answers.
+        The index that finds matches; every index gives the same results.
     clock
         Returns microseconds since 1970 UTC; decides which subscriptions have expired.
 
@@ -98,7 +98,7 @@ class Engine:
         return sum(map(len, self._shelves.values()))
 
     def __contains__(self, id: object) -> bool:
-        """Whether a subscription of the default namespace is called so."""
+        """Whether the default namespace has a subscription with this id."""
         try:
             return checked_id(id) in self._living(DEFAULT_NAMESPACE).ids
         except TableError:
@@ -128,13 +128,19 @@ class Engine:
             chosen = None if id is None else checked_id(id)
             end = None if expires is None else _checked_moment(expires)
             _check_words(namespace, metadata or {})
-            schema, one = self._compile(source, chosen, namespace, end, metadata)
-            self._admit([one])
+            schema, subscription = self._compile(source, chosen, namespace, end, metadata)
+            self._admit([subscription])
             self._schema = schema
-            return one.id
+            return subscription.id
 
-    def subscribe_table(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
-        """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids."""
+    def subscribe_table(
+        self, table: SubscriptionTable, *, reader: TextReader | None = None
+    ) -> Sequence[SubscriptionId]:
+        """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids.
+
+        A ``reader`` keeps the shapes of texts that it has parsed. It is used if it has the schema of this engine, and
+        the engine does not learn; otherwise it is ignored.
+        """
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
         with self._lock:
@@ -142,7 +148,7 @@ class Engine:
             try:
                 if table.texts is not None:
                     with paused_collection():
-                        return self._subscribe_texts(table)
+                        return self._subscribe_texts(table, reader)
                 return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
@@ -170,7 +176,7 @@ class Engine:
         return self.subscribe_table(SubscriptionTable.from_balls(name, centers, radii, ids))
 
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Remove a subscription; `UnknownSubscriptionError` when there is none."""
+        """Remove a subscription; raise `UnknownSubscriptionError` if there is none with this id."""
         with self._lock:
             self._living(namespace).ids.row(checked_id(id))  # raises when there is none
             self._shelves[namespace].remove(checked_id(id))
@@ -229,11 +235,11 @@ class Engine:
     def explain(
         self, event: Mapping[str, Any], id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE
     ) -> Explanation:
-        """Say why an event matches a subscription or does not, condition by condition."""
+        """Explain, condition by condition, why an event matches a subscription or not."""
         schema = self._known(event, learn_from_event)
-        one = self._living(namespace).subscription(checked_id(id))
-        text = one.text if one.text is not None else format_filters(one.filters, schema)
-        return explain(self._canonical(event), event, text, schema, one.id)
+        subscription = self._living(namespace).subscription(checked_id(id))
+        text = subscription.text if subscription.text is not None else format_filters(subscription.filters, schema)
+        return explain(self._canonical(event), event, text, schema, subscription.id)
 
     def namespaces(self) -> list[Namespace]:
         """Return the namespaces, in the order in which they came."""
@@ -244,11 +250,11 @@ class Engine:
         return self._living(namespace).subscription(checked_id(id))
 
     def wait(self) -> None:
-        """Wait until no merge is running in the background. Answers are the same with or without."""
+        """Wait until no merge is running in the background. Results are the same during a merge."""
         self._merge.wait()
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts: subscriptions, namespaces, attributes, and what each matcher says of itself."""
+        """Return counts: subscriptions, namespaces, attributes, and the statistics of each matcher."""
         self._expire()
         return {
             "subscriptions": len(self),
@@ -302,7 +308,7 @@ class Engine:
         matcher: str | None = None,
         clock: Callable[[], int] = _now,
     ) -> Self:
-        """Return an engine on what was read from a snapshot; see `load`."""
+        """Return an engine on a snapshot that was read; see `load`."""
         state = saved.state
         engine = cls(None if state.learns else state.schema, matcher or state.matcher, clock=clock)
         engine._schema, engine._next_id, engine._lease = state.schema, state.next_id, lease
@@ -312,10 +318,10 @@ class Engine:
 
     def _compile_record(self, namespace: str, templates: TextTemplates, record: Record) -> Subscription:
         text, id, expires, metadata = record
-        known = self._schema
-        filters, schema, _ = templates.compile(text, known, learns=self._learns)
-        if schema is not known:  # what was saved with a filter knows all its attributes
-            raise ModelError(f"it names an attribute that the saved schema lacks: {shorten(text)}")
+        saved_schema = self._schema
+        filters, schema, _ = templates.compile(text, saved_schema, learns=self._learns)
+        if schema is not saved_schema:  # a schema that was saved with a filter has all its attributes
+            raise ModelError(f"unknown attribute: the saved schema lacks an attribute of {shorten(text)}")
         return Subscription(id, filters, text, namespace, expires, metadata)
 
     def _compile(
@@ -331,11 +337,14 @@ class Engine:
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 
-    def _subscribe_texts(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
+    def _subscribe_texts(self, table: SubscriptionTable, reader: TextReader | None) -> Sequence[SubscriptionId]:
         assert table.texts is not None
         roles = [self._living(name).roles for name in dict.fromkeys(map(table.namespace, range(len(table))))]
-        columns = len(table) > FEW_TEXTS and all(one.columns is not None for one in roles)
-        compiled = compile_texts(table.texts, self._schema, learns=self._learns, columns=columns)
+        columns = len(table) > FEW_TEXTS and all(role.columns is not None for role in roles)
+        if reader is not None and not self._learns and reader.schema == self._schema:
+            compiled = reader.read(table.texts, columns=columns)
+        else:
+            compiled = compile_texts(table.texts, self._schema, learns=self._learns, columns=columns)
         ids = self._row_ids(table)
         if compiled.bad is not None:
             row, error = compiled.bad
@@ -360,18 +369,18 @@ class Engine:
         self._schema = schema
         return ids
 
-    def _fresh_ids(self, n: int, known: Ids) -> range:
-        """Return numbers that are all free: where one is taken, the counter goes on behind it."""
-        while (taken := known.last_taken(range(self._next_id, self._next_id + n))) is not None:
+    def _fresh_ids(self, n: int, ids: Ids) -> range:
+        """Return consecutive free numbers; if one is taken, the counter continues after it."""
+        while (taken := ids.last_taken(range(self._next_id, self._next_id + n))) is not None:
             self._next_id = taken + 1
         self._next_id += n
         return range(self._next_id - n, self._next_id)
 
     def _row_ids(self, table: SubscriptionTable) -> Sequence[SubscriptionId]:
-        """Return the id of each row; one that has none gets a number that is free."""
+        """Return the id of each row; a row without an id gets a free number."""
         if table.ids is None and table.namespaces is None:
-            known, numbers = self._living(DEFAULT_NAMESPACE).ids, range(self._next_id, self._next_id + len(table))
-            if known.last_taken(numbers) is None:
+            living_ids, numbers = self._living(DEFAULT_NAMESPACE).ids, range(self._next_id, self._next_id + len(table))
+            if living_ids.last_taken(numbers) is None:
                 self._next_id = numbers.stop
                 return numbers
         ids: Sequence[SubscriptionId | None] = [None] * len(table) if table.ids is None else table.ids
@@ -379,7 +388,7 @@ class Engine:
         return [self._fresh_id(table.namespace(row), taken) if id is None else id for row, id in enumerate(ids)]
 
     def _with_attributes(self, names: Sequence[str], kind: AttributeType) -> Schema:
-        """Return the schema in which these names are of a type, as boxes and balls need."""
+        """Return the schema extended by these names with a type, as boxes and balls need."""
         for name in names:
             if name not in self._schema and not self._learns:
                 raise SubscriptionError(f"attribute {name!r} is unknown; known are {', '.join(self._schema)}", name)
@@ -388,27 +397,31 @@ class Engine:
     def _admit(self, added: Sequence[Subscription]) -> None:
         """Add all subscriptions or none."""
         spaces: dict[str, list[Subscription]] = {}
-        for one in added:
-            spaces.setdefault(one.namespace, []).append(one)
+        for subscription in added:
+            spaces.setdefault(subscription.namespace, []).append(subscription)
         for name in spaces:
-            self._living(name)  # an id that has expired is free
+            self._living(name)  # the id of an expired subscription is free
         _add_all(
             [
-                (self._shelf(name), partial(Shelf.add, subscriptions=some), [one.id for one in some])
-                for name, some in spaces.items()
+                (
+                    self._shelf(name),
+                    partial(Shelf.add, subscriptions=subscriptions),
+                    [subscription.id for subscription in subscriptions],
+                )
+                for name, subscriptions in spaces.items()
             ]
         )
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
         shelf = self._shelves.get(namespace)
-        known: Container[int] = shelf.now.ids if shelf is not None else ()
-        while self._next_id in known or self._next_id in taken:
+        living_ids: Container[int] = shelf.now.ids if shelf is not None else ()
+        while self._next_id in living_ids or self._next_id in taken:
             self._next_id += 1
         self._next_id += 1
         return self._next_id - 1
 
     def _living(self, namespace: str) -> Namespace:
-        """Return a namespace without what has expired; an empty one when nothing was subscribed to in it."""
+        """Return a namespace after removing expired subscriptions; an empty one if it has no subscriptions."""
         shelf = self._shelves.get(namespace)
         if shelf is None:
             return Namespace(namespace, MATCHERS[self._matcher])
@@ -416,7 +429,7 @@ class Engine:
         return shelf.now
 
     def _shelf(self, name: str) -> Shelf:
-        """Return the shelf of a namespace to write to; it is made when it is first written to."""
+        """Return the shelf of a namespace for writing; created on first use."""
         if name not in self._shelves:
             shelf = Shelf(name, MATCHERS[self._matcher], self._merge)
             demand(Guarantee.COMPLETE, shelf.now.matcher.guarantee)
@@ -424,7 +437,7 @@ class Engine:
         return self._shelves[name]
 
     def _canonical(self, event: Mapping[str, Any]) -> Event:
-        """Return the canonical event; in a learning engine a value of no type is at least there (not NULL)."""
+        """Return the canonical event; in a learning engine a value of unknown type counts as present (not NULL)."""
         if self._schema.knows_all_of(event):
             return self._schema.event(event)
         schema = self._known(event, learn_from_event)
@@ -433,16 +446,16 @@ class Engine:
         return canonical | presence_of(schema, event) if self._learns else canonical
 
     def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
-        """Return the schema for an event or a table, extended by what it shows when the engine learns."""
-        known = self._schema
-        if not self._learns or learn(known, source) is known:
-            return known
+        """Return the schema for an event or a table, extended by its types if the engine learns."""
+        schema = self._schema
+        if not self._learns or learn(schema, source) is schema:
+            return schema
         with self._lock:
             self._schema = learn(self._schema, source)
             return self._schema
 
     def _expire(self) -> None:
-        """Remove what is due in every namespace."""
+        """Remove the expired subscriptions of every namespace."""
         for shelf in list(self._shelves.values()):
             self._expire_in(shelf)
 
@@ -451,12 +464,12 @@ class Engine:
             shelf.expire(self._clock())
 
 
-#: A shelf, what adds to it, and the ids that it adds.
+#: A shelf, the call that adds to it, and the ids that it adds.
 _Addition = tuple[Shelf, Callable[[Shelf], None], Sequence[SubscriptionId]]
 
 
 def _add_all(additions: Sequence[_Addition]) -> None:
-    """Add to each shelf what its call adds; when one raises, nothing stays."""
+    """Call the function of each shelf; if one raises, undo all."""
     done: list[tuple[Shelf, Sequence[SubscriptionId]]] = []
     try:
         for shelf, add, ids in additions:
@@ -470,10 +483,12 @@ def _add_all(additions: Sequence[_Addition]) -> None:
 
 
 def _check_words(namespace: object, metadata: Mapping[Any, Any]) -> None:
-    """Refuse what could be kept but not saved."""
+    """Refuse a namespace or metadata that could be stored but not saved."""
     if not isinstance(namespace, str):
         raise ModelError(f"a namespace must be a string, not {namespace!r}")
-    if not isinstance(metadata, Mapping) or not all(isinstance(one, str) for pair in metadata.items() for one in pair):
+    if not isinstance(metadata, Mapping) or not all(
+        isinstance(word, str) for pair in metadata.items() for word in pair
+    ):
         raise ModelError(f"metadata must be a mapping from strings to strings, not {metadata!r}")
 
 

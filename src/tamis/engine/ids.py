@@ -1,9 +1,8 @@
-"""What users call subscriptions, and the rows the indexes know them by.
+"""Maps the ids of subscriptions to the rows that indexes use, and back.
 
 Rows are assigned in order and never reused, so a reader that holds this map while a writer continues sees no wrong
 id. Ids that the engine numbered in bulk are kept as a range, and those of a saved engine stay in its mapped
-file or in Arrow columns, not as a million objects; the way back from such an id to its row is built when first asked
-for.
+file or in Arrow columns, not as a million objects; the map from such an id to its row is built on first use.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ IdsState = list[tuple[int | None, int]]
 
 
 class _ListedIds:
-    """``{id: row}`` of living ids; those that are stored elsewhere are listed when one is first asked for."""
+    """``{id: row}`` of living ids; ids that are stored elsewhere are added on first use."""
 
     def __init__(self) -> None:
         self._rows: dict[SubscriptionId, int] = {}
@@ -53,19 +52,19 @@ class _ListedIds:
 
     def has(self, block: object) -> bool:
         """Whether the ids of a block are in the map."""
-        return not any(one is block for one in self.waiting)
+        return not any(stored is block for stored in self.waiting)
 
     def rows(self, removed: set[int]) -> dict[SubscriptionId, int]:
         """Return the map, with all ids but those of removed rows."""
         if self.waiting:
-            with self._lock:  # a reader that lists what the writer removes meanwhile would bring it back
+            with self._lock:  # a reader that adds an id while the writer removes it would bring it back
                 while self.waiting:
                     self._rows.update((name, row) for name, row in self.waiting[0].ids() if row not in removed)
                     del self.waiting[0]
         return self._rows
 
 
-#: Rows whose numbers a loop adds up faster than NumPy.
+#: Number of rows up to which a loop is faster than NumPy.
 _FEW_ROWS = 32
 
 
@@ -87,7 +86,7 @@ class Ids:
         self.n_rows = 0
         #: Living ids.
         self._n_live = 0
-        #: The living ids that do not stand in a range.
+        #: The living ids that are not in a range.
         self._listed = _ListedIds()
         #: (first number, first row, how many) of every range, ascending.
         self._ranges: list[tuple[int, int, int]] = []
@@ -102,9 +101,9 @@ class Ids:
         return self._find(id) is not None
 
     def __getitem__(self, row: int) -> SubscriptionId:
-        place = bisect_right(self._first, row) - 1
-        block = self._blocks[place]
-        return block[row - self._first[place]] if isinstance(block, range | list) else block.id(row)
+        number = bisect_right(self._first, row) - 1
+        block = self._blocks[number]
+        return block[row - self._first[number]] if isinstance(block, range | list) else block.id(row)
 
     def of(self, rows: npt.NDArray[np.int32]) -> list[SubscriptionId]:
         """Return the ids of rows, in their order."""
@@ -117,10 +116,10 @@ class Ids:
 
     def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
         """Return the ids of rows as one Arrow array, int64 or string; mixed ids become strings."""
-        places = np.searchsorted(self._first, rows, side="right") - 1
+        numbers = np.searchsorted(self._first, rows, side="right") - 1
         pieces, where = [], []
-        for place, (block, first) in enumerate(zip(self._blocks, self._first, strict=True)):
-            chosen = np.flatnonzero(places == place) if len(self._blocks) > 1 else np.arange(len(rows))
+        for number, (block, first) in enumerate(zip(self._blocks, self._first, strict=True)):
+            chosen = np.flatnonzero(numbers == number) if len(self._blocks) > 1 else np.arange(len(rows))
             if len(chosen):
                 pieces.append(_block_array(block, first, rows[chosen]))
                 where.append(chosen)
@@ -149,22 +148,22 @@ class Ids:
         return iter(sorted([*self._listed.rows(self._removed).values(), *ranged]))
 
     def listed_rows(self) -> list[int]:
-        """Return the rows of the living ids that do not stand in a range, ascending."""
+        """Return the rows of the living ids that are not in a range, ascending."""
         return sorted(self._listed.rows(self._removed).values())
 
     def row(self, id: SubscriptionId) -> int:
         """Return the row of a living id."""
-        found = self._find(id)
-        if found is None:
+        row = self._find(id)
+        if row is None:
             raise UnknownSubscriptionError(id)
-        return found
+        return row
 
     def append(self, id: SubscriptionId) -> int:
-        """Give an id, which must be free, the next row."""
+        """Assign the next row to an id, which must be free."""
         return self.append_many([id])
 
     def append_many(self, ids: Sequence[SubscriptionId]) -> int:
-        """Give ids, which must be free and different, the next rows; return the first."""
+        """Assign the next rows to ids, which must be free and distinct; return the first row."""
         first = self.n_rows
         rows = dict(zip(ids, range(first, first + len(ids)), strict=True))
         for position, id in enumerate(ids):
@@ -180,7 +179,7 @@ class Ids:
         return first
 
     def append_range(self, numbers: range) -> int:
-        """Give numbers above all earlier ranges, all free, the next rows; return the first."""
+        """Assign the next rows to free numbers above all earlier ranges; return the first row."""
         first = self.n_rows
         if self._ranges and isinstance(self._blocks[-1], range) and self._blocks[-1].stop == numbers.start:
             start, row, n = self._ranges[-1]
@@ -193,7 +192,7 @@ class Ids:
         return first
 
     def remove(self, id: SubscriptionId) -> int:
-        """Forget a living id and return the row it had; the row keeps its id for those who still read."""
+        """Remove a living id and return its row; the row keeps its id for readers that still use it."""
         row = self._listed.rows(self._removed).pop(id, None)
         if row is None:
             row = self.row(id)
@@ -233,7 +232,7 @@ class Ids:
         return blocks, np.array(sorted(removed), np.int32)
 
     def append_saved(self, blocks: IdsState, removed: Sequence[int], saved: SavedIds) -> int:
-        """Take over the rows of a saved engine, whose listed ids lie in ``saved``; return the first row.
+        """Add the rows of a saved engine, whose listed ids are in ``saved``; return the first row.
 
         Rows in ``removed`` count from 0.
         """
@@ -250,7 +249,7 @@ class Ids:
         return first
 
     def append_stored(self, ids: Sequence[SubscriptionId] | range, stored: SavedIds) -> int:
-        """Give ids, which must be free and different, the next rows; ``stored`` keeps them. Return the first row."""
+        """Assign the next rows to ids, which must be free and distinct and are in ``stored``; return the first row."""
         if not isinstance(ids, range) and len(set(ids)) < len(ids):
             raise DuplicateSubscriptionError(Counter(ids).most_common(1)[0][0])
         if len(self):
@@ -281,10 +280,11 @@ class Ids:
 
 
 def sorted_ids(ids: Ids, rows: list[int]) -> list[SubscriptionId]:
-    """Return the ids of few rows, which come in any order, in the order of ids."""
+    """Return the ids of ascending rows in the order of ids."""
     if len(ids._blocks) == 1 and isinstance(block := ids._blocks[0], range):
-        return [block[row] for row in sorted(rows)]
-    return ids.sorted_of(np.array(sorted(rows), np.int32))
+        start = block.start
+        return [start + row for row in rows] if start else [*rows]
+    return ids.sorted_of(np.array(rows, np.int32))
 
 
 def _block_array(block: range | list[SubscriptionId] | SavedIds, first: int, rows: npt.NDArray[np.int32]) -> pa.Array:
@@ -294,5 +294,5 @@ def _block_array(block: range | list[SubscriptionId] | SavedIds, first: int, row
     if not isinstance(block, list):
         return block.to_arrow(rows)
     ids = [block[row - first] for row in rows.tolist()]
-    whole = all(isinstance(one, int) for one in ids)
-    return pa.array(ids, pa.int64()) if whole else pa.array([str(one) for one in ids], pa.string())
+    whole = all(isinstance(id, int) for id in ids)
+    return pa.array(ids, pa.int64()) if whole else pa.array([str(id) for id in ids], pa.string())

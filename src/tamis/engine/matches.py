@@ -1,4 +1,4 @@
-"""Matches: which subscriptions each event of a table matches."""
+"""The subscriptions that each event of a table matches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Matches:
     """The answer of `Engine.match_table`, in compressed rows.
 
     The matches of event i are ``rows[offsets[i]:offsets[i + 1]]``, in any order; rows are the engine's own
-    numbers. What users call them is worked out when asked for.
+    numbers. Their ids are looked up on access.
     """
 
     offsets: npt.NDArray[np.int64]
     rows: Rows
-    #: What users call the rows; later changes of the engine do not touch these rows.
+    #: The ids of the rows; later changes of the engine do not affect these rows.
     ids: Ids
 
     def __len__(self) -> int:
@@ -45,22 +45,22 @@ class Matches:
         """Return the sorted ids that match one event."""
         n = len(self.offsets) - 1
         if not -n <= event < n:
-            raise IndexError(f"there is no event {event} in a table of {n}")
+            raise IndexError(f"event {event} is out of range: the table has {n} events")
         start, stop = self.offsets[event % n], self.offsets[event % n + 1]
         return sorted(self.ids.of(self.rows[start:stop]), key=id_order)
 
     def order(self) -> npt.NDArray[np.intp]:
         """Return the positions of all matches sorted by event, then by id."""
-        distinct, place = np.unique(self.rows, return_inverse=True)
+        distinct, inverse = np.unique(self.rows, return_inverse=True)
         ids = self.ids.of(distinct)
         rank = np.empty(len(ids), np.int64)
         rank[sorted(range(len(ids)), key=lambda i: id_order(ids[i]))] = np.arange(len(ids))
-        return np.lexsort((rank[place], self.event))
+        return np.lexsort((rank[inverse], self.event))
 
     def to_arrow(self) -> pa.Table:
         """Return a table (event, subscription) sorted by event and id; mixed ids become strings."""
         order = self.order()
         ids = self.ids.of(self.rows[order])
-        whole = all(isinstance(one, int) for one in ids)
-        column = pa.array(ids, pa.int64()) if whole and ids else pa.array([str(one) for one in ids], pa.string())
+        whole = all(isinstance(id, int) for id in ids)
+        column = pa.array(ids, pa.int64()) if whole and ids else pa.array([str(id) for id in ids], pa.string())
         return pa.table({"event": pa.array(self.event[order], pa.int64()), "subscription": column})

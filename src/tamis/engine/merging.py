@@ -1,4 +1,4 @@
-"""Merging in the background: the index plans and installs, this thread runs what lies between.
+"""Runs merges in the background: the index plans and installs a merge, this thread runs it in between.
 
 At most one merge runs at a time. The thread lives only as long as its merge, so an engine without
 changes has none (Spark forks its workers), and the interpreter waits for it at exit.
@@ -14,14 +14,14 @@ __all__ = ["BackgroundMerge"]
 
 
 class BackgroundMerge:
-    """Runs the merges that indexes propose. ``lock`` is the writer's: plans are made and installed under it."""
+    """Runs the merges that indexes propose. ``lock`` is the writer's lock: plans are made and installed under it."""
 
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
         self._thread: threading.Thread | None = None
 
     def nudge(self, index: Mergeable) -> None:
-        """Start a merge if an index wants one and none is running. The caller holds the lock."""
+        """Start a merge if an index needs one and none is running. The caller holds the lock."""
         if index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()

@@ -1,4 +1,4 @@
-"""Snapshots of older formats, opened once to be saved again in the present one.
+"""Converts snapshots of older formats to the current format.
 
 Formats 1 and 2 hold the same as format 3: the filters as text, the boxes and balls that came in bulk as arrays. What
 differs is the manifest of format 1, and the arrays of regions, which are computed again from the filters. So are those
@@ -94,10 +94,10 @@ def migrate_snapshot(old: Path, new: str | Path, key: bytes | None = None) -> Pa
 
 
 def _read(version: Path, key: bytes | None) -> Manifest:
-    """Return the manifest of any format as one of the present."""
+    """Return the manifest of any format in the current format."""
     path = version / snapshot.MANIFEST
     envelope = open_envelope(path, (*OLDER_FORMATS, FORMAT))
-    if envelope.format == FORMAT:  # with a key it must be signed with it; older formats had no signatures
+    if envelope.format == FORMAT:  # if a key is configured the manifest must be signed; older formats had no signatures
         return read_manifest(version, key)
     try:
         if "namespaces" in msgspec.json.decode(envelope.contents, type=dict[str, msgspec.Raw]):
@@ -111,7 +111,7 @@ def _read(version: Path, key: bytes | None) -> Manifest:
 
 
 def _add_part(engine: Engine, saved: SavedPart) -> None:
-    """Add the living subscriptions of a part: those with a filter one by one, boxes in bulk."""
+    """Add the living subscriptions of a part: those with a filter one at a time, boxes in bulk."""
     ids = Ids()
     ids.append_saved(saved.part.blocks, saved.lacking.tolist(), StoredSubscriptions(saved.table, _never_compiled))
     removed = set(saved.removed.tolist())
@@ -140,7 +140,7 @@ def _add_textless(engine: Engine, saved: SavedPart, ids: Mapping[int, Subscripti
             sides[id] = {axes[axis].attribute: (lo, hi) for axis, lo, hi in zip(*box, strict=True)}
         else:
             saved.arrays.refuse_all(f"its arrays hold nothing for row {row}")
-    if sides:  # a box without sides came with names, too: any number of the schema will do
+    if sides:  # a box without sides had names, too: any number attribute of the schema works
         numbers = [name for name, kind in engine.schema.items() if isinstance(kind, Number)]
         names = sorted({name for box in sides.values() for name in box}) or numbers[:1]
         free = (-math.inf, math.inf)

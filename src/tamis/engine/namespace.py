@@ -1,4 +1,4 @@
-"""One namespace: its own matcher, so that nothing can cross, its ids, and its raw subscriptions. See `shelf`."""
+"""One namespace: its own matcher, which isolates it from others, its ids, and its raw subscriptions. See `shelf`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Namespace", "find_records"]
 
 
 class _Roles(NamedTuple):
-    """A matcher in the roles it has; worked out once, for to ask a Protocol takes microseconds."""
+    """A matcher in the roles it implements; computed once, because a check of a Protocol takes microseconds."""
 
     mergeable: Mergeable | None
     boxes: BoxMatcher | None
@@ -73,7 +73,7 @@ class Namespace:
         #: The parts of a saved engine and the tables of texts, by their first row.
         self._stored: list[StoredSubscriptions | LazySubscriptions] = []
         self._stored_from: list[int] = []
-        #: (moment, row): when a subscription is due to end; rows that are gone are passed over.
+        #: (timestamp, row) of each expiry; rows that are gone are skipped.
         self._ends: list[tuple[int, int]] = []
 
     def _use(self, matcher: Matcher) -> None:
@@ -84,24 +84,24 @@ class Namespace:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Subscription]:
-        found = (self.find(row) for row in self.ids.live_rows())
-        return (one for one in found if one is not None)
+        subscriptions = (self.find(row) for row in self.ids.live_rows())
+        return (subscription for subscription in subscriptions if subscription is not None)
 
     def add_many(self, subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions, whose ids must be free and different: all or, if it raises, none."""
-        first = self.ids.append_many([one.id for one in subscriptions])
+        first = self.ids.append_many([subscription.id for subscription in subscriptions])
         rows = range(first, first + len(subscriptions))
         self._single.update(zip(rows, subscriptions, strict=True))
         try:
             _hand_over(self, rows, subscriptions)
         except BaseException:
-            for row, one in zip(rows, subscriptions, strict=True):
+            for row, subscription in zip(rows, subscriptions, strict=True):
                 del self._single[row]
-                self.ids.remove(one.id)
+                self.ids.remove(subscription.id)
             raise
-        for row, one in zip(rows, subscriptions, strict=True):
-            if one.expires is not None:
-                heapq.heappush(self._ends, (one.expires, row))
+        for row, subscription in zip(rows, subscriptions, strict=True):
+            if subscription.expires is not None:
+                heapq.heappush(self._ends, (subscription.expires, row))
 
     def add_boxes(self, table: SubscriptionTable, ids: Sequence[SubscriptionId] | range) -> None:
         """Add a table of boxes or balls, all at once where the matcher can; the ids must be free."""
@@ -121,7 +121,7 @@ class Namespace:
     def add_texts(self, batch: TextBatch, compile: Callable[[Record], Subscription]) -> None:
         """Add texts, whose ids must be free and different: all or, if it raises, none.
 
-        Needs the role ``columns``. ``compile`` makes a subscription of a text when it is asked for.
+        Needs the role ``columns``. ``compile`` makes a subscription of a text on access.
         """
         first = self.ids.n_rows
         stored = StoredSubscriptions(batch.records, compile, first)
@@ -131,14 +131,14 @@ class Namespace:
         heapq.heapify(self._ends)
 
     def add_lazy(self, batch: LazyBatch) -> None:
-        """Add subscriptions that are made when they are asked for, as `add_texts` does; they do not end here."""
+        """Add subscriptions that are created on access, as `add_texts` does; they do not expire here."""
         first = self.ids.append_many(batch.ids)
         self._add_columns(batch, first, LazySubscriptions(batch.make, first, len(batch.ids)))
 
     def _add_columns(
         self, batch: TextBatch | LazyBatch, first: int, stored: StoredSubscriptions | LazySubscriptions
     ) -> None:
-        """Hand the rows of a batch to the matcher; if it raises, they are gone."""
+        """Add the rows of a batch to the matcher; if it raises, they are removed."""
         index = self.roles.columns
         assert index is not None, "the matcher takes no columns"
         self._stored.append(stored)
@@ -148,7 +148,9 @@ class Namespace:
             self._single.update(others)  # the matcher may look them up at once
             rows = np.array(list(others), np.int32)
             decided = index.columns.add(
-                [one._replace(rows=one.rows + np.int32(first)) for one in batch.columns], rows, list(others.values())
+                [column._replace(rows=column.rows + np.int32(first)) for column in batch.columns],
+                rows,
+                list(others.values()),
             )
         except BaseException:
             del self._stored[-1], self._stored_from[-1]
@@ -156,11 +158,11 @@ class Namespace:
                 self._single.pop(row, None)
                 self.ids.remove_row(row)
             raise
-        for row in decided:  # made from its text again when it is needed
+        for row in decided:  # compiled from its text again when it is needed
             del self._single[row]
 
     def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
-        """Take over the ids and subscriptions of a part of a saved engine, before anything is added.
+        """Add the ids and subscriptions of a part of a saved engine, before anything else is added.
 
         Return the part's matcher, to be filled by the caller; its rows count from 0.
         """
@@ -179,7 +181,7 @@ class Namespace:
         return part
 
     def parts(self) -> list[tuple[int, int, Matcher]]:
-        """Return (first row, row behind the last, matcher) of every part."""
+        """Return (first row, row after the last, matcher) of every part."""
         if isinstance(self.matcher, PartedMatcher):
             return self.matcher.parts(self.ids.n_rows)
         return [(0, self.ids.n_rows, self.matcher)]
@@ -197,25 +199,25 @@ class Namespace:
 
     def subscription(self, id: SubscriptionId) -> Subscription:
         """Return a subscription by its id."""
-        found = self.find(self.ids.row(id))
-        assert found is not None
-        return found
+        subscription = self.find(self.ids.row(id))
+        assert subscription is not None
+        return subscription
 
     def find(self, row: int) -> Subscription | None:
-        """Return the subscription of a row, None when it was removed meanwhile."""
-        found = self.find_written(row)
-        if found is None and self.roles.balls is not None:
+        """Return the subscription of a row; None if it was removed meanwhile."""
+        subscription = self.find_written(row)
+        if subscription is None and self.roles.balls is not None:
             ball = self.roles.balls.find_ball(row)
-            found = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
-        return found if found is not None else _find_box(self, row)
+            subscription = None if ball is None else Subscription(self.ids[row], (Filter((ball,)),), None, self.name)
+        return subscription if subscription is not None else _find_box(self, row)
 
     def find_written(self, row: int) -> Subscription | None:
-        """Return the subscription of a row; None when it is a box that only the matcher holds, or gone."""
-        found = self._single.get(row)
-        if found is None and self._stored:
-            place = bisect_right(self._stored_from, row) - 1
-            return self._stored[place].find(row)
-        return found
+        """Return the subscription of a row; None if it was removed or is a box that only the matcher stores."""
+        subscription = self._single.get(row)
+        if subscription is None and self._stored:
+            number = bisect_right(self._stored_from, row) - 1
+            return self._stored[number].find(row)
+        return subscription
 
     def find_record(self, row: int) -> Record | None:
         """Return text, id, expiry and metadata of a row whose text is stored; None for any other row."""
@@ -224,21 +226,26 @@ class Namespace:
         return self._stored[bisect_right(self._stored_from, row) - 1].find_record(row)
 
     def take_due(self, moment: int) -> Iterator[SubscriptionId]:
-        """Yield the ids that are due at a moment, once; the caller removes them."""
+        """Yield the ids that have expired at a timestamp, once; the caller removes them."""
         while self._ends and self._ends[0][0] <= moment:
             end, row = heapq.heappop(self._ends)
-            one = self.find(row)
-            if one is not None and one.expires == end and one.id in self.ids and self.ids.row(one.id) == row:
-                yield one.id
+            subscription = self.find(row)
+            if (
+                subscription is not None
+                and subscription.expires == end
+                and subscription.id in self.ids
+                and self.ids.row(subscription.id) == row
+            ):
+                yield subscription.id
 
     @property
     def next_end(self) -> int | None:
-        """When the next subscription ends, if any does."""
+        """The earliest expiry, if there is one."""
         return self._ends[0][0] if self._ends else None
 
     @property
     def n_dead(self) -> int:
-        """Rows whose subscription was removed: one more with every removal."""
+        """The number of rows whose subscription was removed."""
         return self.ids.n_rows - len(self.ids)
 
 
@@ -248,20 +255,22 @@ def find_records(space: Namespace, rows: Sequence[int]) -> list[Record | None]:
         return [None] * len(rows)
     records: list[Record | None] = []
     for part, several in groupby(rows, lambda row: bisect_right(space._stored_from, row) - 1):
-        mine = list(several)
-        found = space._stored[part].find_records(mine)
-        records += (None if row in space._single else record for row, record in zip(mine, found, strict=True))
+        part_rows = list(several)
+        part_records = space._stored[part].find_records(part_rows)
+        records += (
+            None if row in space._single else record for row, record in zip(part_rows, part_records, strict=True)
+        )
     return records
 
 
 def _hand_over(space: Namespace, rows: range, subscriptions: Sequence[Subscription]) -> None:
-    """Give subscriptions to the matcher, all or none."""
+    """Add subscriptions to the matcher, all or none."""
     if len(rows) > 1 and space.roles.bulk is not None:
         space.roles.bulk.add_many(np.arange(rows.start, rows.stop, dtype=np.int32), subscriptions)
         return
-    for row, one in zip(rows, subscriptions, strict=True):
+    for row, subscription in zip(rows, subscriptions, strict=True):
         try:
-            space.matcher.add(row, one)
+            space.matcher.add(row, subscription)
         except BaseException:
             for earlier in range(rows.start, row):
                 space.matcher.remove(earlier)
@@ -269,7 +278,7 @@ def _hand_over(space: Namespace, rows: range, subscriptions: Sequence[Subscripti
 
 
 def _find_box(space: Namespace, row: int) -> Subscription | None:
-    """Return the subscription of a box that came in bulk; None when the row is not there."""
+    """Return the subscription of a box that was added in bulk; None if the row is absent."""
     sides = None if space.roles.boxes is None else space.roles.boxes.find_sides(row)
     if sides is None:
         return None

@@ -1,13 +1,13 @@
-"""A shelf: the subscriptions of one namespace, and all that keeps them quick to match and small in memory.
+"""A shelf: the subscriptions of one namespace, with merges and renewals that keep matching fast and memory small.
 
-`Namespace` has rows, ids and a matcher; a shelf is what may change it. It hands merges of the matcher to a
-collaborator, `Merging`: a thread in an engine or a real broker (`tamis.engine.merging`), the caller itself in a
-simulated one, where a seed must give the same again (`MergeAtOnce`).
+`Namespace` has rows, ids and a matcher; only a shelf changes it. Merges of the matcher are run by a `Merging`: a
+thread in an engine or a real broker (`tamis.engine.merging`), the caller itself in a simulated broker, where a seed
+must reproduce a run (`MergeAtOnce`).
 
-Rows are never used again, so what was removed leaves traces: an id, a place in the maps of rows, a polygon, a LIKE
-pattern, the code of a string. When there are more dead rows than living ones, the shelf is *renewed*: the living
-subscriptions move to a new `Namespace`, which is built beside the old one like a merge, catches up with what has
-changed meanwhile, and takes its place. A removal pays for moving about one subscription.
+Rows are never used again, so a removed subscription leaves data behind: an id, an entry in the maps of rows, a polygon,
+a LIKE pattern, the code of a string. When there are more dead rows than living ones, the shelf is *renewed*: the living
+subscriptions move to a new `Namespace`, which is built beside the old one like a merge, catches up with the changes
+made meanwhile, and replaces it. The cost per removal is that of moving about one subscription.
 
 One thread writes at a time, under the lock of the collaborator. Readers take ``now`` once, and no lock.
 """
@@ -32,9 +32,9 @@ from tamis.model.tables import EventTable, SubscriptionTable
 
 __all__ = ["MergeAtOnce", "Merging", "Shelf"]
 
-#: Subscriptions that come at once from which on it pays to merge them at once.
+#: Number of subscriptions in one call from which it pays to merge at once.
 BULK = 4_096
-#: Removals after which it is asked again whether a merge would pay: asking each time is a quarter of a removal.
+#: Removals between two checks whether a merge would pay: a check costs a quarter of a removal.
 TIDY_EVERY = 64
 #: Dead rows that are always tolerated. One costs at most 170 bytes if it was a range, 380 if it was a LIKE pattern; the
 #: corners of a polygon come on top.
@@ -42,18 +42,18 @@ DEAD_ROWS = 1 << 14
 
 
 class Merging(Protocol):
-    """Runs what an index proposes, now or later."""
+    """Runs the merges that an index proposes, now or later."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
         """The lock that every writer holds; plans are made and installed under it."""
 
     def nudge(self, index: Mergeable) -> None:
-        """Look whether an index wants a merge, and see to it. The caller holds the lock."""
+        """Check whether an index needs a merge, and run or schedule it. The caller holds the lock."""
 
 
 class MergeAtOnce:
-    """Merges before the caller goes on: the same calls give the same index. For one thread."""
+    """Merges before the call returns, so that the same calls give the same index. For one thread."""
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -68,22 +68,22 @@ class MergeAtOnce:
 
 
 class _Renewal:
-    """The living subscriptions of a namespace on their way to a new one."""
+    """The move of the living subscriptions of a namespace to a new one."""
 
     def __init__(self, old: Namespace, fresh: Namespace) -> None:
         self._old = old
         self._rows = list(old.ids.live_rows())
         self.fresh = fresh
-        #: What was added to the old namespace, and the ids that left it, since the rows were noted; in order.
+        #: The additions to the old namespace and the removed ids since the rows were recorded, in order.
         self.changes: list[Subscription | SubscriptionId] = []
 
     def run(self) -> None:
-        """Move what is there; changes nothing that others see."""
-        found = (self._old.find(row) for row in self._rows)
-        self.fresh.add_many([one for one in found if one is not None])
+        """Move the recorded subscriptions; changes nothing that other threads see."""
+        subscriptions = (self._old.find(row) for row in self._rows)
+        self.fresh.add_many([subscription for subscription in subscriptions if subscription is not None])
 
     def catch_up(self) -> None:
-        """Do again what was done to the old namespace since; something may have left before it was moved."""
+        """Repeat the changes of the old namespace since then; a subscription may have been removed before its move."""
         for change in self.changes:
             if isinstance(change, Subscription):
                 self.fresh.add_many([change])
@@ -152,7 +152,7 @@ class Shelf:
             self._merging.nudge(self)
 
     def remove(self, id: SubscriptionId) -> None:
-        """Remove a subscription; `UnknownSubscriptionError` when there is none."""
+        """Remove a subscription; raise `UnknownSubscriptionError` if there is none with this id."""
         with self._merging.lock:
             self.now.remove(id)
             if self._renewal is not None:
@@ -161,7 +161,7 @@ class Shelf:
                 self._merging.nudge(self)
 
     def expire(self, moment: int) -> None:
-        """Remove what is due at a moment."""
+        """Remove the subscriptions that have expired at a timestamp."""
         end = self.now.next_end
         if end is not None and end <= moment:
             with self._merging.lock:
@@ -171,7 +171,7 @@ class Shelf:
     # Matching
 
     def match(self, event: Event) -> list[SubscriptionId]:
-        """Return the ids of the subscriptions that match a canonical event, in the order in which they came."""
+        """Return the ids of the subscriptions that match a canonical event, in the order of their arrival."""
         now = self.now
         return now.ids.of(now.matcher.match(event))
 
@@ -188,11 +188,11 @@ class Shelf:
         return [now.ids.of(np.sort(rows[start:stop])) for start, stop in pairwise(bounds)]
 
     def matches_any(self, event: Event) -> bool:
-        """Whether a subscription matches a canonical event; for a matcher that can tell (`LinkMatcher`)."""
+        """Whether any subscription matches a canonical event; needs a `LinkMatcher`."""
         return _link_of(self.now).matches_any(event)
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether a subscription matches it; a bad row matches nothing."""
+        """Return for each event of a table whether any subscription matches it; a bad row matches nothing."""
         return _link_of(self.now).matches_any_of(events)
 
     # Merges, as `Mergeable`
@@ -211,7 +211,7 @@ class Shelf:
         return None if self.now.roles.mergeable is None else self.now.roles.mergeable.plan_merge()
 
     def install(self, plan: MergePlan) -> None:
-        """Put a plan that has run into use."""
+        """Install the result of a plan that has run."""
         if not isinstance(plan, _Renewal):
             if self.now.roles.mergeable is not None:
                 self.now.roles.mergeable.install(plan)

@@ -1,4 +1,4 @@
-"""Subscriptions that lie in Arrow columns, mapped from a file or in memory: made into objects when asked for."""
+"""Subscriptions in Arrow columns, mapped from a file or in memory; objects are created on access."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ COLUMNS = pa.schema(
     ]
 )
 
-#: text, id, expires, metadata: what a subscription is compiled from.
+#: text, id, expires, metadata: the source of a compiled subscription.
 Record = tuple[str, SubscriptionId, int | None, dict[str, str]]
 
-#: Compiled subscriptions that are kept; a candidate that needs its raw values is often asked again.
+#: Compiled subscriptions in the cache; a candidate that needs its raw values is often needed again.
 _KEPT = 4096
 
 
 def record_table(rows: Sequence[tuple[int, SubscriptionId, str | None, int | None, dict[str, str]]]) -> pa.Table:
     """Return the table of (row, id, text, expires, metadata), ascending by row."""
     names = {
-        "row": [one[0] for one in rows],
-        "id_number": [one[1] if isinstance(one[1], int) else None for one in rows],
-        "id_text": [one[1] if isinstance(one[1], str) else None for one in rows],
-        "filter": [one[2] for one in rows],
-        "expires": [one[3] for one in rows],
-        "metadata": [list(one[4].items()) for one in rows],
+        "row": [row[0] for row in rows],
+        "id_number": [row[1] if isinstance(row[1], int) else None for row in rows],
+        "id_text": [row[1] if isinstance(row[1], str) else None for row in rows],
+        "filter": [row[2] for row in rows],
+        "expires": [row[3] for row in rows],
+        "metadata": [list(row[4].items()) for row in rows],
     }
     return pa.table(names, schema=COLUMNS)
 
@@ -65,7 +65,11 @@ def text_table(
     """Return the table of subscriptions that came as texts, in rows from 0 on."""
     n = len(ids)
     numbers, names = (_of_type(ids, kind) for kind in (int, str))
-    pairs = [None if one is None else list(one.items()) for one in metadata] if metadata is not None else [None] * n
+    pairs = (
+        [None if pairs_of_row is None else list(pairs_of_row.items()) for pairs_of_row in metadata]
+        if metadata is not None
+        else [None] * n
+    )
     columns = [range(n), numbers, names, texts, [None] * n if expires is None else expires, pairs]
     return pa.Table.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)], schema=COLUMNS
@@ -73,14 +77,14 @@ def text_table(
 
 
 def _of_type(ids: Sequence[SubscriptionId], kind: type) -> Sequence[SubscriptionId | None]:
-    """Return the ids of one type, None in the place of the others."""
+    """Return the ids of one type, with None for the others."""
     if isinstance(ids, range) and kind is int:
         return ids
     return [id if isinstance(id, kind) else None for id in ids]
 
 
 def find_problem(table: pa.Table, n_rows: int) -> str | None:
-    """Return why a table from a file cannot be one of the subscriptions of ``n_rows`` rows; None when it can."""
+    """Return why a table from a file is not a valid table of ``n_rows`` subscriptions; None if it is valid."""
     if table.schema != COLUMNS:
         return "its columns are not those of this format"
     try:
@@ -110,7 +114,7 @@ class StoredSubscriptions:
         self._column: dict[str, Any] = {name: table.column(name) for name in COLUMNS.names}
         rows: npt.NDArray[np.int32] = np.asarray(table.column("row"))
         self.rows = rows + np.int32(first) if first else rows
-        #: Whether each row is followed by the next one, so that its place is known without a search.
+        #: Whether the rows are consecutive, so that a position is known without a search.
         self._is_dense = len(rows) > 0 and int(rows[-1]) - int(rows[0]) == len(rows) - 1
         #: The ids if all are numbers.
         self._numbers = None if table.column("id_number").null_count else np.asarray(table.column("id_number"))
@@ -138,61 +142,69 @@ class StoredSubscriptions:
 
     def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
         """Return the ids of rows as an Arrow array, int64 or string; mixed ids become strings."""
-        places = pa.array(np.searchsorted(self.rows, rows))
+        positions = pa.array(np.searchsorted(self.rows, rows))
         numbers, texts = (self._column[name] for name in ("id_number", "id_text"))
         if texts.null_count == len(texts):
-            return _one_array(numbers.take(places))
+            return _one_array(numbers.take(positions))
         if numbers.null_count == len(numbers):
-            return _one_array(texts.take(places))
-        return _one_array(pc.coalesce(texts.take(places), numbers.take(places).cast(pa.string())))
+            return _one_array(texts.take(positions))
+        return _one_array(pc.coalesce(texts.take(positions), numbers.take(positions).cast(pa.string())))
 
     def ends(self) -> list[tuple[int, int]]:
         """Return (moment, row) of the subscriptions that end."""
         expires = self._column["expires"]
-        places = np.flatnonzero(np.asarray(expires.is_valid()))
-        return [(expires[int(i)].as_py(), int(self.rows[i])) for i in places]
+        positions = np.flatnonzero(np.asarray(expires.is_valid()))
+        return [(expires[int(i)].as_py(), int(self.rows[i])) for i in positions]
 
     def find(self, row: int) -> Subscription | None:
-        """Return the subscription of a row; None when it is a box or not here."""
-        place = self._place(row)
-        if not 0 <= place < len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
+        """Return the subscription of a row; None if it is a box or absent."""
+        position = self._place(row)
+        if (
+            not 0 <= position < len(self.rows)
+            or self.rows[position] != row
+            or not self._column["filter"][position].is_valid
+        ):
             return None
-        return self._compiled(place)
+        return self._compiled(position)
 
     def find_record(self, row: int) -> Record | None:
-        """Return what a subscription is compiled from; None as in `find`."""
-        place = self._place(row)
-        if not 0 <= place < len(self.rows) or self.rows[place] != row or not self._column["filter"][place].is_valid:
+        """Return the source of a subscription; None as in `find`."""
+        position = self._place(row)
+        if (
+            not 0 <= position < len(self.rows)
+            or self.rows[position] != row
+            or not self._column["filter"][position].is_valid
+        ):
             return None
-        return self._record(place)
+        return self._record(position)
 
     def find_records(self, rows: Sequence[int]) -> list[Record | None]:
         """Return `find_record` of ascending rows."""
-        places = np.searchsorted(self.rows, rows)
+        positions = np.searchsorted(self.rows, rows)
         if not len(self.rows):
             return [None] * len(rows)
-        here = np.flatnonzero(self.rows[np.minimum(places, len(self.rows) - 1)] == rows)
-        chosen = pa.array(places[here])
+        present = np.flatnonzero(self.rows[np.minimum(positions, len(self.rows) - 1)] == rows)
+        chosen = pa.array(positions[present])
         columns = ("filter", "id_number", "id_text", "expires", "metadata")
         values = zip(*(self._column[name].take(chosen).to_pylist() for name in columns), strict=True)
-        found: list[Record | None] = [None] * len(rows)
-        for position, (text, number, name, expires, metadata) in zip(here, values, strict=True):
+        records: list[Record | None] = [None] * len(rows)
+        for position, (text, number, name, expires, metadata) in zip(present, values, strict=True):
             if text is not None:
-                found[position] = text, name if number is None else number, expires, dict(metadata or ())
-        return found
+                records[position] = text, name if number is None else number, expires, dict(metadata or ())
+        return records
 
-    def _record(self, place: int) -> Record:
-        text, expires, metadata = (self._column[name][place].as_py() for name in ("filter", "expires", "metadata"))
-        return text, self._id(place), expires, dict(metadata or ())
+    def _record(self, position: int) -> Record:
+        text, expires, metadata = (self._column[name][position].as_py() for name in ("filter", "expires", "metadata"))
+        return text, self._id(position), expires, dict(metadata or ())
 
-    def _compile_row(self, place: int) -> Subscription:
-        record = self._record(place)
+    def _compile_row(self, position: int) -> Subscription:
+        record = self._record(position)
         id = record[1]
         try:
             subscription = self._compile(record)
         except ModelError as error:
             raise SnapshotError(self._source, f"the filter of subscription {id!r} cannot be read: {error}") from error
-        if self._needed is not None and len(subscription.filters) < self._needed[place]:
+        if self._needed is not None and len(subscription.filters) < self._needed[position]:
             problem = f"the filter of subscription {id!r} is not the one that was indexed"
             advice = "an earlier version of tamis may have saved it: convert it with: tamis migrate OLD NEW_DIRECTORY"
             raise SnapshotError(self._source, f"{problem}; {advice}")
@@ -201,16 +213,16 @@ class StoredSubscriptions:
     def _place(self, row: int) -> int:
         return row - int(self.rows[0]) if self._is_dense else int(np.searchsorted(self.rows, row))
 
-    def _id(self, place: int) -> SubscriptionId:
+    def _id(self, position: int) -> SubscriptionId:
         if self._numbers is not None:
-            return int(self._numbers[place])
-        number = self._column["id_number"][place].as_py()
-        found: SubscriptionId = self._column["id_text"][place].as_py() if number is None else number
-        return found
+            return int(self._numbers[position])
+        number = self._column["id_number"][position].as_py()
+        id: SubscriptionId = self._column["id_text"][position].as_py() if number is None else number
+        return id
 
 
 class LazySubscriptions:
-    """Subscriptions in the rows from ``first`` on, each made when it is asked for; ``make`` counts from 0."""
+    """Subscriptions in the rows from ``first`` on, each created on access; ``make`` counts from 0."""
 
     def __init__(self, make: Callable[[int], Subscription], first: int, n: int) -> None:
         self._first = first
@@ -218,12 +230,12 @@ class LazySubscriptions:
         self._made = lru_cache(maxsize=_KEPT)(make)
 
     def find(self, row: int) -> Subscription | None:
-        """Return the subscription of a row; None when it is not here."""
+        """Return the subscription of a row; None if it is absent."""
         position = row - self._first
         return self._made(position) if 0 <= position < self._n else None
 
     def find_record(self, row: int) -> Record | None:
-        """Return None: what is here has no text."""
+        """Return None: these subscriptions have no text."""
         return None
 
     def find_records(self, rows: Sequence[int]) -> list[Record | None]:

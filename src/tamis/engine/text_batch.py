@@ -1,4 +1,4 @@
-"""A table of texts on its way into namespaces: compiled, and still as columns."""
+"""A compiled table of texts, still as columns, to be added to namespaces."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["LazyBatch", "TextBatch", "compiled_subscriptions", "paused_collectio
 
 @contextlib.contextmanager
 def paused_collection() -> Iterator[None]:
-    """Disable garbage collection while many subscriptions come in: looking at millions of living objects takes longer.
+    """Disable garbage collection while many subscriptions are added: it would scan millions of live objects.
 
-    They are freed by their reference counts when they go; there are no cycles in them to be found.
+    They have no reference cycles, so reference counting frees them.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -51,7 +51,7 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class LazyBatch:
-    """Subscriptions of one namespace of which each is made when it is asked for; rows count from 0.
+    """Subscriptions of one namespace, each created on access; rows count from 0.
 
     ``columns`` and ``others`` together have every row once. ``make`` returns the subscription of a row.
     """
@@ -67,13 +67,13 @@ def compiled_subscriptions(
 ) -> list[tuple[int, Subscription]]:
     """Return (row, subscription) of the texts that were compiled to filters, ascending."""
     assert table.texts is not None
-    found = []
+    subscriptions = []
     for row, filters in compiled.others:
         expires = None if table.expires is None else table.expires[row]
         metadata = None if table.metadata is None else table.metadata[row]
         text, namespace = table.texts[row], table.namespace(row)
-        found.append((row, Subscription(ids[row], filters, text, namespace, expires, dict(metadata or {}))))
-    return found
+        subscriptions.append((row, Subscription(ids[row], filters, text, namespace, expires, dict(metadata or {}))))
+    return subscriptions
 
 
 def text_batches(
@@ -102,14 +102,17 @@ def _of_rows(
     position = np.full(len(table), -1, np.int32)
     position[rows] = np.arange(len(rows))
     columns = []
-    for one in compiled.columns:
-        chosen = np.flatnonzero(position[one.rows] >= 0)
+    for column in compiled.columns:
+        chosen = np.flatnonzero(position[column.rows] >= 0)
         if len(chosen):
-            columns.append(one.take(chosen, position[one.rows[chosen]]))
-    mine = rows.tolist()
-    chosen_ids = [ids[row] for row in mine]
+            columns.append(column.take(chosen, position[column.rows[chosen]]))
+    kept_rows = rows.tolist()
+    chosen_ids = [ids[row] for row in kept_rows]
     records = text_table(
-        chosen_ids, [table.texts[row] for row in mine], _chosen(table.expires, mine), _chosen(table.metadata, mine)
+        chosen_ids,
+        [table.texts[row] for row in kept_rows],
+        _chosen(table.expires, kept_rows),
+        _chosen(table.metadata, kept_rows),
     )
     kept = [(int(position[row]), subscription) for row, subscription in others if position[row] >= 0]
     return TextBatch(chosen_ids, records, columns, kept)

@@ -1,4 +1,4 @@
-"""Match a large table with several threads: each takes a part of the events, and kernels let go of Python's lock.
+"""Matches a large table with several threads: each takes a part of the events, and kernels release the GIL.
 
 The parts follow each other in the table, so the answer is that of one thread: the same rows for each event, events in
 the same order. Each event meets one state of the subscriptions; while another thread changes them, the parts of a table
@@ -34,7 +34,7 @@ def match_parts(match: Callable[[EventTable], MatchRows], events: EventTable, th
     bounds = [len(events) * i // n_parts for i in range(n_parts + 1)]
     parts = [events.part(start, stop) for start, stop in pairwise(bounds)]
     with ThreadPoolExecutor(n_parts, thread_name_prefix="tamis-match") as pool:
-        found = list(pool.map(match, parts))
-    before = np.cumsum([0, *(len(part.rows) for part in found)])
-    offsets = [part.offsets[:-1] + start for part, start in zip(found, before, strict=False)]
-    return MatchRows(np.concatenate([*offsets, before[-1:]]), np.concatenate([part.rows for part in found]))
+        results = list(pool.map(match, parts))
+    before = np.cumsum([0, *(len(part.rows) for part in results)])
+    offsets = [part.offsets[:-1] + start for part, start in zip(results, before, strict=False)]
+    return MatchRows(np.concatenate([*offsets, before[-1:]]), np.concatenate([part.rows for part in results]))

@@ -1,4 +1,4 @@
-"""Nested objects of events that no attribute reaches: they can never match, so each causes one warning."""
+"""Finds nested objects of events that no attribute refers to; they can never match, so each causes one warning."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tamis.model.schema import Schema
 
 __all__ = ["Unreachable"]
 
-#: Names that are remembered; events may carry any number of them.
+#: Largest number of names to remember; events may have any number of them.
 _MOST = 256
 
 
 class Unreachable:
-    """The names of nested objects that were met and that no path of the schema begins with."""
+    """The names of nested objects in events that no path of the schema begins with."""
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
 
     def look(self, event: Mapping[str, Any], schema: Schema) -> None:
-        """Warn of each nested object that is met for the first time and cannot be reached."""
+        """Warn about each nested object that is seen for the first time and that no attribute refers to."""
         if dict not in map(type, event.values()) or len(self.names) >= _MOST:
             return
         for name, value in event.items():

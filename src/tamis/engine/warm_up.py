@@ -2,7 +2,7 @@
 
 A kernel is compiled at its first call, which takes up to ten seconds, and later read from the cache on disk, in up to
 a third of a second. In a broker that first call would come with a request, and hold the event loop (promise S26).
-`load_kernels` asks a small engine and a small covering index, with conditions of every kind, what a broker's tables are
+`loading_steps` ask a small engine and a small covering index, with conditions of every kind, what a broker's tables are
 asked. `tamis serve` compiles before it listens, and loads compiled kernels in a thread as soon as it does.
 """
 
@@ -21,7 +21,7 @@ from tamis.engine.engine import Engine
 from tamis.kernels.cache import mark_path
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["are_kernels_compiled", "load_kernels", "loading_steps"]
+__all__ = ["PARTS", "are_kernels_compiled", "leave_mark", "loading_steps"]
 
 #: Subscriptions of each kind: enough for an index of several blocks beside those that are scanned.
 _SUBSCRIPTIONS = 140
@@ -31,7 +31,7 @@ _EVENTS = 20
 _COVERS = 20
 #: Subscriptions that come as one table: enough to be packed at once, and for literals to be found by hashing.
 _BULK = 4_096
-#: Names the file that `load_kernels` leaves in the cache. Another release may call kernels with other types.
+#: Names the file that `leave_mark` leaves in the cache. Another release may call kernels with other types.
 _MARK = f"broker-{__version__}"
 
 
@@ -64,28 +64,51 @@ _KINDS: Final[dict[str, _Kind]] = {
 }
 
 
+#: Kinds whose kernels are about regions and vectors; the others are about numbers and text.
+_SPATIAL = ("regions", "points", "circles", "balls")
+
+
 def are_kernels_compiled() -> bool:
-    """Return whether `load_kernels` finds everything in the cache of this machine; False if there is no cache."""
+    """Return whether `loading_steps` find everything in the cache of this machine; False if there is no cache."""
     mark = mark_path(_MARK)
     return mark is not None and mark.exists()
 
 
-def load_kernels() -> None:
-    """Load the kernels that a broker's tables use, and compile those that the cache lacks; a second call does nothing.
-
-    About three seconds of CPU time from the cache, and a minute or two without it.
-    """
-    for load in loading_steps():
-        load()
+def leave_mark() -> None:
+    """Note in the cache that all of `PARTS` ran."""
+    mark = mark_path(_MARK)
+    if mark is not None:
+        with contextlib.suppress(OSError):  # a cache on a full disk: the next process compiles again
+            mark.touch()
 
 
 def loading_steps() -> Iterator[Callable[[], None]]:
-    """Yield the calls that `load_kernels` makes, so that a server can make them one by one in a thread."""
+    """Yield calls that load the kernels of a broker's tables, so that a server can make them one by one in a thread.
+
+    What the cache lacks is compiled. All of them take about three seconds of CPU time from the cache, and a minute or
+    two without it; a second time they do nothing.
+    """
     for name in _KINDS:
         yield partial(_load, name)
     for name in ("ranges", "literals"):
         yield partial(_load_packed, name)
-    yield _leave_mark
+
+
+def _compile_spatial() -> None:
+    for name in _SPATIAL:
+        _load(name)
+
+
+def _compile_values() -> None:
+    for name in _KINDS:
+        if name not in _SPATIAL:
+            _load(name)
+    for name in ("ranges", "literals"):
+        _load_packed(name)
+
+
+#: What is compiled, by name. The parts start with different kernels: processes beside each other share the work.
+PARTS: Final[dict[str, Callable[[], None]]] = {"spatial": _compile_spatial, "values": _compile_values}
 
 
 @cache
@@ -107,13 +130,6 @@ def _load_packed(name: str) -> None:
     engine.wait()
     engine.match(kind.event)
     engine.match_table(pa.Table.from_pylist([kind.event] * _EVENTS))
-
-
-def _leave_mark() -> None:
-    mark = mark_path(_MARK)
-    if mark is not None:
-        with contextlib.suppress(OSError):  # a cache on a full disk: the next process compiles again
-            mark.touch()
 
 
 def _match(filters: list[str], event: dict[str, Any]) -> None:

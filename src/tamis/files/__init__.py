@@ -1,8 +1,8 @@
 """Files of events and of subscriptions: JSONL, JSON, CSV and Parquet, read in batches and written whole.
 
-Events come as `Batch`: a few thousand rows as columns, whatever the file was, so that memory stays bounded
-however long the file is. Text files may be gzipped; ``-`` is standard input. Errors name the file and the
-line (counted from 1, as editors do) or the row (counted from 0, as tables do).
+Events are read as `Batch` objects: a few thousand rows as columns, for every format, so that memory stays bounded
+for files of any length. Text files may be gzipped; ``-`` is standard input. Errors name the file and the line
+(counted from 1, as in editors) or the row (counted from 0, as in tables).
 """
 
 from tamis.files.batches import BadRow, Batch

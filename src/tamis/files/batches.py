@@ -1,4 +1,4 @@
-"""Batches: some rows of a file as columns, and the rows among them that could not be read."""
+"""Batches: consecutive rows of a file as columns, and the rows among them that could not be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be an event: its number in the file (from 0), where that is, and why."""
+    """A row that is not a valid event: its number in the file (from 0), its location, and the reason."""
 
     row: int
     place: str
@@ -35,7 +35,7 @@ class Batch:
     lines: Sequence[int] | None
     #: Arrow arrays, or lists where one column holds values of several types; None where a value is missing.
     columns: Mapping[str, Any]
-    #: Give all of row i, columns or not.
+    #: Returns the whole row i, also values that are not in ``columns``.
     event: Callable[[int], dict[str, Any]]
     bad: Sequence[BadRow] = ()
 
@@ -43,12 +43,12 @@ class Batch:
         return len(self.rows)
 
     def place(self, i: int) -> str:
-        """Say where row i stands: its line in a text file, its row in a table."""
+        """Return the location of row i: its line in a text file, its row in a table."""
         return f"row {self.rows[i]}" if self.lines is None else f"line {self.lines[i]}"
 
 
 class Item(NamedTuple, Generic[T]):
-    """One row of a text file: its line, how many bytes it took, what it says, or why it says nothing."""
+    """One row of a text file: its line, its size in bytes, its value, or the problem."""
 
     line: int
     size: int

@@ -1,8 +1,8 @@
-"""What the cells of a CSV column mean: numbers, booleans, or the text itself.
+"""Converts the cells of a CSV column to numbers or booleans, or leaves them as text.
 
-A cell is text until something says otherwise: a schema, the literals of the filters, or else the cells of the
-first batch. What cannot be read as its column's type stays text, so that the engine refuses that row and no
-other. Digits with leading zeros (``00123``) are a code and not a number, unless a filter says number.
+The type of a column comes from a schema, from the literals of the filters, or else from the cells of the first
+batch. A cell that cannot be converted to its column's type stays text, so that the engine refuses only that row.
+Digits with leading zeros (``00123``) are a code and not a number, unless a filter uses the column as a number.
 """
 
 from __future__ import annotations

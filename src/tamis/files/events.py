@@ -22,7 +22,7 @@ __all__ = ["EventFile"]
 
 Kinds = Mapping[str, AttributeType]
 
-#: Names that a file without a header is remembered to have used, for hints.
+#: Largest number of names that are remembered for hints, for a file without a header.
 _REMEMBERED = 1_000
 
 
@@ -33,7 +33,7 @@ class EventFile:
     --------
     >>> EventFile("quakes.txt")
     Traceback (most recent call last):
-    tamis.errors.TableError: quakes.txt: not a kind of file that tamis reads; use .jsonl, .json, .csv or .parquet
+    tamis.errors.TableError: quakes.txt: unknown file type; tamis reads .jsonl, .json, .csv and .parquet
     """
 
     def __init__(self, path: str, *, skip: bool = False) -> None:
@@ -52,7 +52,7 @@ class EventFile:
 
     @property
     def n_rows(self) -> int | None:
-        """How many rows there are, where the file says so."""
+        """The number of rows, if the file format states it."""
         return self._parquet().metadata.num_rows if self._format == "parquet" else None
 
     def batches(
@@ -84,15 +84,15 @@ class EventFile:
         header = reader.header()
         self.names = dict.fromkeys(header)
         wanted = [name for name in header if names is None or name in names]
-        known = {name: kinds[name] for name in header if name in kinds}
+        known_kinds = {name: kinds[name] for name in header if name in kinds}
         for group in grouped(reader.items(len(header)), self.name, skip=self.skip):
-            texts = _text_columns(header, group, {*wanted, *(set(header) - known.keys())})
-            for name in texts.keys() - known.keys():
+            texts = _text_columns(header, group, {*wanted, *(set(header) - known_kinds.keys())})
+            for name in texts.keys() - known_kinds.keys():
                 kind = learned_kind(texts[name])
                 if kind is not None:
-                    known[name] = kind
-            columns = {name: typed_column(texts[name], known.get(name, String())) for name in wanted}
-            yield Batch(group.rows, group.lines, columns, partial(_csv_event, header, known, group), group.bad)
+                    known_kinds[name] = kind
+            columns = {name: typed_column(texts[name], known_kinds.get(name, String())) for name in wanted}
+            yield Batch(group.rows, group.lines, columns, partial(_csv_event, header, known_kinds, group), group.bad)
 
     def _parquet_batches(self, names: Collection[str] | None, whole: bool) -> Iterator[Batch]:
         file = self._parquet()
@@ -129,7 +129,7 @@ class _CsvReader:
         self._reader = csv.reader(text, strict=True)
 
     def header(self) -> list[str]:
-        """Take the names of the columns."""
+        """Read the names of the columns."""
         names = self._next()
         if not names:
             raise TableError(f"{self._name}: empty; the first line of a CSV file names its columns")
@@ -176,7 +176,7 @@ def _arrow_event(columns: Mapping[str, pa.Array], i: int) -> dict[str, Any]:
 
 
 def _moments(column: pa.Array) -> pa.Array:
-    """Return a column of dates as the moments at which they start in UTC, as DATE literals do."""
+    """Return a column of dates as timestamps of their start in UTC, like DATE literals."""
     return column.cast(pa.timestamp("us", "UTC")) if pat.is_date(column.type) else column
 
 
@@ -199,7 +199,7 @@ def _format(path: str) -> str:
         return "jsonl"
     plain = path.removesuffix(".gz")
     suffix = plain[plain.rfind(".") :].lower() if "." in plain else ""
-    found = _FORMATS.get(suffix)
-    if found is None or (found == "parquet" and plain != path):
-        raise TableError(f"{path}: not a kind of file that tamis reads; use .jsonl, .json, .csv or .parquet")
-    return found
+    format = _FORMATS.get(suffix)
+    if format is None or (format == "parquet" and plain != path):
+        raise TableError(f"{path}: unknown file type; tamis reads .jsonl, .json, .csv and .parquet")
+    return format

@@ -1,7 +1,7 @@
-"""Rules in files as the whole truth about a set of subscriptions: what they say, and how the present set differs.
+"""Keeps a set of subscriptions equal to the rules in files: reads the rules and finds the differences.
 
-A set has a name, which every subscription of it carries in its metadata (`SET`). So files answer for the subscriptions
-of their own set, and for no other.
+A set has a name, which is in the metadata of each of its subscriptions (`SET`). So files change the subscriptions of
+their own set only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FileRule:
 
 @dataclass(frozen=True)
 class Plan:
-    """What brings a place to what files say; ``changed`` has pairs of what is there and what is wanted."""
+    """The changes that make a set equal to the files; ``changed`` has pairs of the present and the wanted rule."""
 
     added: list[FileRule]
     changed: list[tuple[FileRule, FileRule]]
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is as the files say."""
+        """Whether no change is needed."""
         return not (self.added or self.changed or self.removed)
 
 
@@ -104,10 +104,10 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    known = (*_PLAIN, *_TABLES, *_SIGMA)
+    suffixes = (*_PLAIN, *_TABLES, *_SIGMA)
     for file in sorted(path.rglob("*")):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        if file.is_file() and not hidden and file.name.lower().removesuffix(".gz").endswith(known):
+        if file.is_file() and not hidden and file.name.lower().removesuffix(".gz").endswith(suffixes):
             yield file
 
 
@@ -126,20 +126,22 @@ def _rules_of(file: Path) -> Iterator[FileRule]:
 
 
 def _sigma_rules(file: Path) -> Iterator[FileRule]:
-    found = read_sigma_rules([file])
-    for refused in found.refused:
+    sigma = read_sigma_rules([file])
+    for refused in sigma.refused:
         raise TableError(f"{file}, rule {refused.name!r}: {refused.reason}")
-    for one in found.records:
-        if isinstance(one.filter, bool):
-            raise TableError(f"{file}, rule {one.id!r}: it matches {'every' if one.filter else 'no'} event")
-        yield _rule(Record(one.filter, one.id, one.namespace, None, 0, f"rule {one.id!r}", one.metadata), file)
+    for record in sigma.records:
+        if isinstance(record.filter, bool):
+            raise TableError(f"{file}, rule {record.id!r}: it matches {'every' if record.filter else 'no'} event")
+        yield _rule(
+            Record(record.filter, record.id, record.namespace, None, 0, f"rule {record.id!r}", record.metadata), file
+        )
 
 
 def _rule(record: Record, file: Path) -> FileRule:
     text = record.source if isinstance(record.source, str) else msgspec.json.encode(record.source).decode()
-    place = f"{file}, {record.place}"
+    location = f"{file}, {record.place}"
     try:
         expires = None if record.expires is None else int(Timestamp().canonical(record.expires))
     except UnfitError as error:
-        raise TableError(f"{place}: expires: {error}") from None
-    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), place)
+        raise TableError(f"{location}: expires: {error}") from None
+    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), location)

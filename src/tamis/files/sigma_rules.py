@@ -1,4 +1,4 @@
-"""Files and folders of Sigma rules as subscriptions: YAML in, records with filter and metadata out.
+"""Converts files and folders of Sigma rules (YAML) to subscriptions: records with filter and metadata.
 
 Each rule becomes a record, or a refusal that names its file, its title and the reason.
 """
@@ -65,7 +65,7 @@ class RefusedRule:
 
 @dataclass(slots=True)
 class SigmaRecords:
-    """What an import gives."""
+    """The result of an import: records, refused rules and the types of attributes."""
 
     records: list[SigmaRecord] = field(default_factory=list)
     refused: list[RefusedRule] = field(default_factory=list)
@@ -77,7 +77,7 @@ class SigmaRecords:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A rule that was read, and where."""
+    """A parsed rule and its file."""
 
     path: Path
     head: Head
@@ -92,43 +92,48 @@ def read_sigma_rules(
     paths: Iterable[Path], fields: Fields | None = None, logsource: LogSource = "metadata"
 ) -> SigmaRecords:
     """Read files, and all .yml and .yaml files below folders; raise `ModelError` when there is no such file."""
-    fields, found = fields or Fields(), SigmaRecords()
+    fields, records = fields or Fields(), SigmaRecords()
     rules: list[_Rule] = []
     for path in _files(paths):
         try:
             documents = _documents(path)
         except ModelError as error:
-            found.refused.append(RefusedRule(path, path.stem, str(error)))
+            records.refused.append(RefusedRule(path, path.stem, str(error)))
             continue
         if not documents:
-            found.refused.append(RefusedRule(path, path.stem, "there is no rule in it"))
+            records.refused.append(RefusedRule(path, path.stem, "there is no rule in it"))
         for number, document in enumerate(documents, 1):
             try:
                 rule = read_sigma_rule(document)
                 rules.append(_Rule(path, head_of(document), rule))
             except ModelError as error:
-                found.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
-    _convert(rules, fields, logsource, found)
-    return found
+                records.refused.append(RefusedRule(path, _name_of(document, path, number), str(error)))
+    _convert(rules, fields, logsource, records)
+    return records
 
 
-def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, found: SigmaRecords) -> None:
-    places: dict[str, Path] = {}
+def _convert(rules: Iterable[_Rule], fields: Fields, logsource: LogSource, result: SigmaRecords) -> None:
+    file_of: dict[str, Path] = {}
     for rule in rules:
         try:
-            if rule.id in places:
-                raise ModelError(
-                    f"the id {rule.id} is that of a rule in {places[rule.id]}; give one of them another id"
-                )
+            if rule.id in file_of:
+                raise ModelError(_repeated(rule, file_of[rule.id]))
             node, namespace = _placed(rule, fields, logsource)
             records = _records(node, rule, namespace)
         except TamisError as error:
-            found.refused.append(RefusedRule(rule.path, rule.head.title or rule.path.stem, str(error)))
+            result.refused.append(RefusedRule(rule.path, rule.head.title or rule.path.stem, str(error)))
             continue
-        places[rule.id] = rule.path
-        found.types |= _types(node)
-        found.records += records
-        found.n_rules += 1
+        file_of[rule.id] = rule.path
+        result.types |= _types(node)
+        result.records += records
+        result.n_rules += 1
+
+
+def _repeated(rule: _Rule, other: Path) -> str:
+    if rule.head.id is not None:
+        return f"the id {rule.id} is that of a rule in {other}; give one of them another id"
+    named = "title" if rule.head.title else "file name"
+    return f"it has no id, and a rule in {other} has its {named} ({rule.id}) as the id; give this rule an id"
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -202,7 +207,7 @@ def _placed(rule: _Rule, fields: Fields, logsource: LogSource) -> tuple[Node, st
 
 
 def _types(node: Node) -> dict[str, AttributeType]:
-    """Return the types of all attributes of a condition; one that is only asked whether it is there is text."""
+    """Return the types of all attributes of a condition; an attribute that is only tested for NULL is text."""
     named = (leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
     return dict.fromkeys(named, String(coerce=True)) | dict(learn_from_node(Schema(), node))
 
@@ -230,7 +235,7 @@ def _conditions(source: dict[str, str], fields: Fields) -> Iterator[Node]:
 
 
 def _written(node: Node) -> str | dict[str, Any] | bool:
-    """Return the text of a tree that is a valid filter; CQL2-JSON, which may say more, where it would be too long."""
+    """Return the text of a tree as a valid filter; CQL2-JSON, which may be longer, if the text exceeds the limit."""
     bind(node, learn_from_node(Schema(), node), open=True)
     text = format_node(node)
     try:

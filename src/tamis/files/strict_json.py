@@ -28,29 +28,29 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def array_objects(text: str, longest: int) -> Iterator[Object]:
-    """Yield the objects of a text that is a JSON array, each parsed when it is asked for.
+    """Yield the objects of a text that is a JSON array, each parsed on demand.
 
-    ValueError for what is not such array, and for an object of more than ``longest`` characters, of which no more than
-    that is parsed.
+    Raises ValueError if the text is not such an array, and for an object of more than ``longest`` characters, of which
+    no more than that is parsed.
 
     >>> list(array_objects('[{"mag": 4.5}, {"mag": 6}]', 1_000))
     [{'mag': 4.5}, {'mag': 6}]
     """
-    window, place = _Window(text, longest), _after_blanks(text, 0)
-    if not text.startswith("[", place):
+    window, offset = _Window(text, longest), _after_blanks(text, 0)
+    if not text.startswith("[", offset):
         raise ValueError("expected a JSON array of objects")
-    place = _after_blanks(text, place + 1)
-    mark = "]" if text.startswith("]", place) else ","
+    offset = _after_blanks(text, offset + 1)
+    mark = "]" if text.startswith("]", offset) else ","
     while mark == ",":
-        value, place = window.read_object(place)
+        value, offset = window.read_object(offset)
         yield value
-        place = _after_blanks(text, place)
-        mark = text[place : place + 1]
-        place = _after_blanks(text, place + 1) if mark == "," else place
+        offset = _after_blanks(text, offset)
+        mark = text[offset : offset + 1]
+        offset = _after_blanks(text, offset + 1) if mark == "," else offset
     if mark != "]":
-        raise ValueError(f"not JSON: expected ',' or ']' at column {place + 1}")
-    if (place := _after_blanks(text, place + 1)) < len(text):
-        raise ValueError(f"not JSON: extra data at column {place + 1}")
+        raise ValueError(f"not JSON: expected ',' or ']' at column {offset + 1}")
+    if (offset := _after_blanks(text, offset + 1)) < len(text):
+        raise ValueError(f"not JSON: extra data at column {offset + 1}")
 
 
 class _Window:
@@ -61,15 +61,15 @@ class _Window:
         self._longest = longest
         self._move(0)
 
-    def read_object(self, place: int) -> tuple[Object, int]:
-        """Return the object at a place of the text, and the place behind it."""
+    def read_object(self, offset: int) -> tuple[Object, int]:
+        """Return the object at an offset of the text, and the offset after it."""
         try:
             try:
-                value, end = DECODER.raw_decode(self._part, place - self._start)
+                value, end = DECODER.raw_decode(self._part, offset - self._start)
             except json.JSONDecodeError:
-                if place == self._start or self._has_all:
+                if offset == self._start or self._has_all:
                     raise
-                self._move(place)
+                self._move(offset)
                 value, end = DECODER.raw_decode(self._part, 0)
         except json.JSONDecodeError as error:
             column = self._start + error.pos + 1
@@ -85,8 +85,8 @@ class _Window:
     def _has_all(self) -> bool:
         return self._start + self._longest >= len(self._text)
 
-    def _move(self, place: int) -> None:
-        self._start, self._part = place, self._text[place : place + self._longest]
+    def _move(self, offset: int) -> None:
+        self._start, self._part = offset, self._text[offset : offset + self._longest]
 
 
 def line_items(path: str) -> Iterator[Item[Object]]:
@@ -124,7 +124,7 @@ def json_items(path: str) -> Iterator[Item[Object]]:
 
 
 class _Text:
-    """A text that is read object by object and never held as a whole."""
+    """A text that is read object by object and never in memory as a whole."""
 
     def __init__(self, path: str) -> None:
         self._name = shown_name(path)
@@ -135,7 +135,7 @@ class _Text:
         self._line = 1
 
     def is_over(self) -> bool:
-        """Whether nothing but blanks is left."""
+        """Whether only white space is left."""
         while True:
             self._move(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
             if self._at < len(self._text):
@@ -144,14 +144,14 @@ class _Text:
                 return True
 
     def next_is(self, mark: str) -> bool:
-        """Whether the next character that is not blank is this one; then it is taken."""
+        """Consume the next character after white space if it is this one; return whether it was."""
         if self.is_over() or self._text[self._at] != mark:
             return False
         self._move(self._at + 1)
         return True
 
     def read_object(self) -> tuple[int, int, Object]:
-        """Take one object; return its line, its length and itself."""
+        """Read the next object; return its line, its length and the object."""
         if self.is_over():
             self.fail("expected an object")
         while True:
@@ -179,9 +179,9 @@ class _Text:
         """Raise the error that names the file and the line."""
         raise TableError(f"{self._name}, line {self._line}: {problem}")
 
-    def _move(self, place: int) -> None:
-        self._line += self._text.count("\n", self._at, place)
-        self._at = place
+    def _move(self, offset: int) -> None:
+        self._line += self._text.count("\n", self._at, offset)
+        self._at = offset
 
     def _fill(self) -> bool:
         chunk = next(self._chunks, None)
@@ -193,5 +193,5 @@ class _Text:
         return chunk is not None
 
 
-def _after_blanks(text: str, place: int) -> int:
-    return _BLANKS.match(text, place).end()  # type: ignore[union-attr]
+def _after_blanks(text: str, offset: int) -> int:
+    return _BLANKS.match(text, offset).end()  # type: ignore[union-attr]

@@ -26,7 +26,7 @@ _TEXTS = {name: String() for name in ("filter", "namespace", "expires")}
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One subscription as its file says it, and where."""
+    """One subscription of a file, and its location."""
 
     source: str | Mapping[str, Any]
     id: SubscriptionId
@@ -34,7 +34,7 @@ class Record:
     expires: object
     row: int
     place: str
-    #: What its author says about it, as a title.
+    #: The author's metadata, such as a title.
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ class SubscriptionFile:
         self.path = path
         self.name = shown_name(path)
         self.skip = skip
-        #: Rows that hold no subscription, when they are skipped.
+        #: Rows that are not valid subscriptions, if they are skipped.
         self.bad: list[BadRow] = []
 
     def __iter__(self) -> Iterator[Record]:
@@ -72,32 +72,32 @@ class SubscriptionFile:
 
 
 def _record(batch: Batch, i: int) -> Record:
-    found = batch.event(i)
-    source = found.get("filter")
+    row = batch.event(i)
+    source = row.get("filter")
     if source is None:
-        names = ", ".join(found) or "nothing"
+        names = ", ".join(row) or "nothing"
         raise TableError(f"there is no 'filter' (found {names}); a subscription has an id and a filter")
     if not isinstance(source, str | dict):
         raise TableError(f"the filter is {source!r}, not text")
-    namespace = found.get("namespace", DEFAULT_NAMESPACE)
+    namespace = row.get("namespace", DEFAULT_NAMESPACE)
     if not isinstance(namespace, str):
         raise TableError(f"the namespace is {namespace!r}, not text")
-    id = found.get("id")
+    id = row.get("id")
     if id is None:
         id = batch.rows[i] if batch.lines is None else batch.lines[i]
-    metadata = _metadata(found.get("metadata"))
-    return Record(source, checked_id(id), namespace, found.get("expires"), batch.rows[i], batch.place(i), metadata)
+    metadata = _metadata(row.get("metadata"))
+    return Record(source, checked_id(id), namespace, row.get("expires"), batch.rows[i], batch.place(i), metadata)
 
 
-def _metadata(found: Any) -> dict[str, str]:
+def _metadata(column_value: Any) -> dict[str, str]:
     """Return metadata as strings by name; of a table's map, from its pairs."""
-    if found is None:
+    if column_value is None:
         return {}
-    pairs = found.items() if isinstance(found, Mapping) else found
+    pairs = column_value.items() if isinstance(column_value, Mapping) else column_value
     try:
         metadata = {key: value for key, value in pairs if value is not None}
     except (TypeError, ValueError):
-        raise TableError(f"the metadata is {found!r}, not names with texts") from None
+        raise TableError(f"the metadata is {column_value!r}; expected a mapping of names to texts") from None
     if not all(isinstance(word, str) for pair in metadata.items() for word in pair):
-        raise TableError(f"metadata maps strings to strings, not {found!r}")
+        raise TableError(f"metadata must map strings to strings, got {column_value!r}")
     return metadata

@@ -1,4 +1,4 @@
-"""Bytes of a text file, in pieces of bounded size: nothing a file says can make one piece grow without end.
+"""Reads a text file in pieces of bounded size, whatever the file contains.
 
 What gzip unpacks is counted as it comes out (promise S15): a small file may hold a very large one.
 """
@@ -16,7 +16,7 @@ from tamis.errors import LimitError, TableError
 
 __all__ = ["CHUNK", "MAX_LINE", "STDIN", "chunks", "decoded", "lines", "shown_name"]
 
-#: The name that stands for standard input.
+#: The name of standard input.
 STDIN = "-"
 #: Bytes of one line, or of one object of a JSON array (promise S14: a message with a region).
 MAX_LINE = 1 << 20
@@ -27,7 +27,7 @@ MAX_UNPACKED = 8 << 30
 
 
 def shown_name(path: str) -> str:
-    """Return what messages call a file."""
+    """Return the name of a file for messages."""
     return "standard input" if path == STDIN else path
 
 
@@ -73,7 +73,7 @@ def _check_total(path: str, total: int) -> None:
 def _opened(path: str) -> Iterator[BinaryIO]:
     if path == STDIN:
         if sys.stdin is None:  # started with its standard input closed
-            raise TableError("standard input is closed; give a file")
+            raise TableError("standard input is closed; pass the name of a file")
         yield sys.stdin.buffer
     elif path.endswith(".gz"):
         with gzip.open(path, "rb") as packed:
@@ -87,4 +87,4 @@ def _read(name: str, read: Callable[[], bytes]) -> bytes:
     try:
         return read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TableError(f"{name}: not a whole gzip file ({error})") from None
+        raise TableError(f"{name}: not a complete gzip file ({error})") from None

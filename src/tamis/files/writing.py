@@ -1,4 +1,4 @@
-"""Writing rows to JSONL, CSV or Parquet: whole or not at all.
+"""Writes rows to JSONL, CSV or Parquet, completely or not at all.
 
 Rows go to a file beside the target that takes its name at the end; a run that fails leaves the old file, or
 none. Spreadsheets run cells that start like a formula, so such CSV cells get an apostrophe (promise S13).
@@ -21,14 +21,14 @@ from tamis.errors import TableError
 
 __all__ = ["RowsWriter", "open_rows_writer", "safe_cell"]
 
-#: Columns in, rows on disk. Every call has the same columns, all of one length.
+#: Writes columns as rows. Every call has the same columns, all of the same length.
 RowsWriter = Callable[[Mapping[str, Sequence[Any]]], None]
 
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 
 
 def safe_cell(value: object) -> object:
-    """Return what a CSV cell may hold: text that a spreadsheet would run as a formula gets an apostrophe.
+    """Return a value as a safe CSV cell: text that a spreadsheet would run as a formula gets an apostrophe.
 
     >>> safe_cell("=1+1"), safe_cell(-5)
     ("'=1+1", -5)
@@ -38,10 +38,10 @@ def safe_cell(value: object) -> object:
 
 @contextmanager
 def open_rows_writer(path: str, columns: Mapping[str, pa.DataType]) -> Iterator[RowsWriter]:
-    """Open a writer by the suffix of ``path``; the file is there when the block ends without an error."""
-    opened = next((one for suffix, one in _WRITERS.items() if path.lower().endswith(suffix)), None)
+    """Open a writer by the suffix of ``path``; the file exists when the block ends without an error."""
+    opened = next((writer for suffix, writer in _WRITERS.items() if path.lower().endswith(suffix)), None)
     if opened is None:
-        raise TableError(f"{path}: not a kind of file that tamis writes; use .jsonl, .csv or .parquet")
+        raise TableError(f"{path}: unknown file type; tamis writes .jsonl, .csv and .parquet")
     directory = os.path.dirname(path) or "."
     if not os.path.isdir(directory):
         raise TableError(f"{path}: there is no directory {directory}")
@@ -103,6 +103,6 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _umask() -> int:
     """Return the umask, which can only be read by setting it."""
-    found = os.umask(0o077)
-    os.umask(found)
-    return found
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

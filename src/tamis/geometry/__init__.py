@@ -1,1 +1,1 @@
-"""Regions and balls: the exact geometry that decides when the boxes cannot."""
+"""Exact geometry of regions and balls, used where comparing boxes is not enough."""

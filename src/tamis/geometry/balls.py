@@ -1,8 +1,8 @@
-"""Balls: whether a point lies in one, decided exactly.
+"""Decides exactly whether a point lies in a ball.
 
-The truth is the real-number sentence ``||point - center|| <= radius`` about the given float64 values,
-not about a rounded sum, so that it does not depend on the order of summation and `covers` can be exact
-both ways. A float64 kernel decides almost every case; rational arithmetic decides the rest.
+The definition is ``||point - center|| <= radius`` in real numbers, for the given float64 values and without
+rounding. So the result does not depend on the order of summation, and `covers` can be exact. A float64 kernel
+decides almost every case; rational arithmetic decides the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The eight relations of geometry that is not plain: read off the matrix of the nine intersections (DE-9IM).
+"""Computes the eight relations of any geometry from the matrix of the nine intersections (DE-9IM).
 
 Plain is a point or a simple polygon; for these `tamis.geometry.relations` has an exact kernel. A geometry of several
 parts, with holes, of lines or of points is one closed set of points with an interior, a boundary and an exterior, and
@@ -20,7 +20,7 @@ Exactly one of them holds for every pair. For regions these are the relations of
 several parts and for holes. A line or points in a region behave like a region without area: they never contain or
 equal one.
 
-GEOS computes the matrix from signs that are good to some 106 bits.
+GEOS computes the matrix from signs with about 106 bits.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def compound_relation(a: shapely.Geometry, b: shapely.Geometry) -> Relation:
 
 
 def relation_of_matrix(matrix: str) -> Relation:
-    """Return the relation that the nine intersections say, in the order of `shapely.relate`.
+    """Return the relation for a matrix of nine intersections, in the order of `shapely.relate`.
 
     >>> relation_of_matrix("FF2FF1212").value, relation_of_matrix("212101212").value
     ('disjoint', 'overlaps')
     """
-    ii, ib, ie, bi, bb, be, ei, eb = (one != "F" for one in matrix[:8])
+    ii, ib, ie, bi, bb, be, ei, eb = (cell != "F" for cell in matrix[:8])
     if not ii:
         return Relation.MEETS if ib or bi or bb else Relation.DISJOINT
     lies_in, holds = not (ie or be), not (ei or eb)

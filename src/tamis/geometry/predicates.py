@@ -1,7 +1,8 @@
-"""The spatial functions of OGC between any two geometries: one pair, or one geometry and an array.
+"""Evaluates the spatial functions of OGC for any two geometries: one pair, or one geometry and an array.
 
 Points and simple polygons that only have to intersect are compared by the exact kernel; distances between points too.
-All else is decided by GEOS, whose signs are good to some 106 bits, or, on the sphere, by `tamis.geometry.sphere`.
+Everything else is decided by GEOS, which computes signs with about 106 bits, or, on the sphere, by
+`tamis.geometry.sphere`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _GEOS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def passes(value: RegionValue, test: Geometric) -> bool:
-    """Whether an event's geometry passes a spatial function; ``negated`` takes no part.
+    """Whether an event's geometry passes a spatial function; ``negated`` is ignored.
 
     >>> passes(shapely.LineString([(0, 0), (2, 2)]), Geometric("road", "S_CROSSES", shapely.box(1, 1, 3, 3)))
     True
@@ -55,7 +56,7 @@ def passes(value: RegionValue, test: Geometric) -> bool:
 
 
 def pass_all(values: npt.NDArray[np.object_], test: Geometric) -> _Bools:
-    """Say which geometries of an array pass a spatial function, as `passes` does of each."""
+    """Return which geometries of an array pass a spatial function; the same as `passes` for each."""
     if test.function in _GEOS:
         operand = shapely.force_2d(test.geometry)  # a copy: no other thread may use it while GEOS prepares it
         shapely.prepare(operand)
@@ -73,7 +74,7 @@ def pass_all(values: npt.NDArray[np.object_], test: Geometric) -> _Bools:
 
 
 def _exactly(value: RegionValue, test: Geometric) -> bool | None:
-    """Return what the exact kernel says of a function; None when it has nothing to say."""
+    """Return the result of a function by the exact kernel; None if the kernel does not cover this case."""
     other = test.geometry
     if not is_plain(value):
         return None
@@ -91,8 +92,8 @@ def _exactly(value: RegionValue, test: Geometric) -> bool | None:
 def _meets_part(value: RegionValue, outer: shapely.Polygon, holes: tuple[shapely.Polygon, ...]) -> bool:
     """Whether a point or a simple polygon meets a polygon with holes.
 
-    It is connected, so that it meets the polygon iff it meets the outer ring's inside and does not lie wholly inside a
-    hole, whose boundary belongs to the polygon.
+    The shape is connected, so it meets the polygon iff it meets the inside of the outer ring and does not lie
+    completely inside a hole; the boundary of a hole belongs to the polygon.
     """
     if relation_of(value, outer) is Relation.DISJOINT:
         return False

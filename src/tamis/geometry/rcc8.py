@@ -1,4 +1,4 @@
-"""The calculus of the eight relations: what "x r A" and "A q B" together say about x and B.
+"""The calculus of the eight relations: which relations of x and B are possible if "x r A" and "A q B" hold.
 
 The table gives for every pair (r, q) the relations of x to B that are possible. It is that of the region connection
 calculus RCC-8, has 64 cells and admits 193 triples. It holds for regions and, a point having fewer relations, for
@@ -29,7 +29,7 @@ __all__ = ["COMPOSITION", "INVERSE", "compose", "sets_conflict", "sets_cover"]
 _LETTERS: Final = dict(zip(("D", "M", "O", "E", "I", "Ct", "Cv", "cB"), Relation, strict=True))
 
 #: The relation of b to a when that of a to b is known.
-INVERSE: Final = {one: one for one in Relation} | {
+INVERSE: Final = {relation: relation for relation in Relation} | {
     Relation.INSIDE: Relation.CONTAINS,
     Relation.CONTAINS: Relation.INSIDE,
     Relation.COVERS: Relation.COVERED_BY,
@@ -53,13 +53,13 @@ cB    D            | D M           | D M O I cB   | cB | I              | D M O 
 def _read(table: str) -> dict[tuple[Relation, Relation], frozenset[Relation]]:
     head, *lines = table.strip().splitlines()
     columns = [_LETTERS[cell.strip()] for cell in head.split("|")]
-    found = {}
+    composition = {}
     for line in lines:
         letters, rest = line.split(maxsplit=1)
         for column, cell in zip(columns, rest.split("|"), strict=True):
-            some = Relation if cell.strip() == "*" else (_LETTERS[one] for one in cell.split())
-            found[_LETTERS[letters], column] = frozenset(some)
-    return found
+            relations = Relation if cell.strip() == "*" else (_LETTERS[letter] for letter in cell.split())
+            composition[_LETTERS[letters], column] = frozenset(relations)
+    return composition
 
 
 #: ``{(r, q): possible relations}``: x r A and A q B leave these for x and B.
@@ -73,7 +73,7 @@ def compose(some: frozenset[Relation], q: Relation) -> frozenset[Relation]:
     >>> sorted(compose(frozenset({Relation.INSIDE}), Relation.MEETS))
     [<Relation.DISJOINT: 'disjoint'>]
     """
-    return frozenset().union(*(COMPOSITION[one, q] for one in some))
+    return frozenset().union(*(COMPOSITION[relation, q] for relation in some))
 
 
 def sets_conflict(r1: frozenset[Relation], q: Relation, r2: frozenset[Relation]) -> bool:

@@ -1,8 +1,8 @@
-"""The relation of two regions: which of the eight holds, exactly, for one pair or for arrays of them.
+"""Computes exactly which of the eight relations holds between two regions, for one pair or for arrays.
 
-The answer is the truth about the given float64 coordinates, with no tolerance: `tamis.kernels.polygons.polygon`
-decides by signs of determinants that are exact, in float64 where that is sure and in integers where it is not. GEOS
-takes no part: docs/decisions/0009 tells why. It does for values that are neither points nor simple polygons
+The result is exact for the given float64 coordinates, without tolerance: `tamis.kernels.polygons.polygon` computes
+exact signs of determinants, in float64 where that is safe and otherwise in integers. GEOS is not used here
+(docs/decisions/0009 gives the reason), only for values that are neither points nor simple polygons
 (`tamis.geometry.predicates`).
 """
 
@@ -42,7 +42,7 @@ __all__ = [
 #: The relations in the order of their codes.
 RELATIONS: Final = tuple(Relation)
 #: The code of each relation.
-CODES: Final = {one: code for code, one in enumerate(RELATIONS)}
+CODES: Final = {relation: code for code, relation in enumerate(RELATIONS)}
 #: The number of a ring that stands alone.
 _FIRST: Final = np.zeros(1, np.int64)
 
@@ -66,12 +66,12 @@ def relation(a: object, b: object) -> Relation:
 
 
 def relation_of(a: RegionValue, b: shapely.Polygon) -> Relation:
-    """Return as `relation` does, for shapes that `tamis.model.shapes` has passed; ``a`` may be any geometry.
+    """Return the same as `relation` for shapes that `tamis.model.shapes` has checked; ``a`` may be any geometry.
 
-    Where not even the bounding boxes meet, as for most pairs, no kernel is needed.
+    If the bounding boxes do not meet, as for most pairs, no kernel is called.
     """
-    mine, yours = a.bounds, b.bounds
-    if mine[2] < yours[0] or yours[2] < mine[0] or mine[3] < yours[1] or yours[3] < mine[1]:
+    a_bounds, b_bounds = a.bounds, b.bounds
+    if a_bounds[2] < b_bounds[0] or b_bounds[2] < a_bounds[0] or a_bounds[3] < b_bounds[1] or b_bounds[3] < a_bounds[1]:
         return Relation.DISJOINT
     if not shapes.is_plain(a):
         return compound_relation(a, b)
@@ -97,24 +97,26 @@ def relations(a: Any, b: Any) -> npt.NDArray[np.uint8]:
     ----------
     a, b
         Arrays or lists of the same length, of what `relation` takes; or one such value for all; or what
-        `checked_regions` made of either, which spares the checking where regions are asked about often.
+        `checked_regions` made of either, which avoids checking the same regions again.
 
     >>> square, far = shapely.box(0, 0, 1, 1), shapely.box(5, 5, 6, 6)
     >>> relations([square, far, square], [square, square, shapely.box(-1, -1, 2, 2)])
     array([3, 0, 4], dtype=uint8)
     """
-    mine, yours = (one if isinstance(one, CheckedRegions) else checked_regions(one) for one in (a, b))
-    if yours.has_points:
-        raise TableError("b holds a point; a point is compared with a polygon as a")
-    n = max(len(mine), len(yours)) if min(len(mine), len(yours)) else 0
-    if {len(mine), len(yours)} - {1, n}:
-        raise TableError(f"a has {len(mine)} regions and b has {len(yours)}: they are taken in pairs")
+    a_regions, b_regions = (
+        argument if isinstance(argument, CheckedRegions) else checked_regions(argument) for argument in (a, b)
+    )
+    if b_regions.has_points:
+        raise TableError("b contains a point; pass points as a and polygons as b")
+    n = max(len(a_regions), len(b_regions)) if min(len(a_regions), len(b_regions)) else 0
+    if {len(a_regions), len(b_regions)} - {1, n}:
+        raise TableError(f"a has {len(a_regions)} regions and b has {len(b_regions)}: they are taken in pairs")
     from tamis.kernels.polygons import flat_rings, polygon
 
-    found = np.empty(n, np.uint8)
-    i, j = (np.arange(n) if len(one) == n else np.zeros(n, np.int64) for one in (mine, yours))
-    polygon.find_relations(mine.rings, i, yours.rings, j, found, flat_rings.new_corners())
-    return found
+    codes = np.empty(n, np.uint8)
+    i, j = (np.arange(n) if len(regions) == n else np.zeros(n, np.int64) for regions in (a_regions, b_regions))
+    polygon.find_relations(a_regions.rings, i, b_regions.rings, j, codes, flat_rings.new_corners())
+    return codes
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class CheckedRegions:
 
     @property
     def has_points(self) -> bool:
-        """Whether some of them are points."""
+        """Whether some of the regions are points."""
         return bool((np.diff(self.rings.start) == 1).any())
 
 
@@ -136,24 +138,24 @@ def checked_regions(values: Any) -> CheckedRegions:
     """Return regions for many calls of `relations`; `tamis.TableError` names the first that is not valid."""
     if not isinstance(values, np.ndarray | Sequence) or isinstance(values, str | bytes):
         values = [values]
-    given = np.empty(len(values), dtype=object)
-    given[:] = values if isinstance(values, np.ndarray) and values.ndim == 1 else [*values]
-    rings, sure = shapes.plain_rings(given)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values if isinstance(values, np.ndarray) and values.ndim == 1 else [*values]
+    rings, sure = shapes.plain_rings(column)
     if sure.all():
         return CheckedRegions(rings)
     for row in np.flatnonzero(~sure):
         try:
-            given[row] = _plain(given[row])
+            column[row] = _plain(column[row])
         except (UnfitError, LimitError) as error:
             raise TableError(f"region {row}: {error}", int(row)) from None
-    return CheckedRegions(rings_of(given))
+    return CheckedRegions(rings_of(column))
 
 
 def _plain(value: object) -> RegionValue:
-    found = shapes.region(value)
-    if shapes.is_plain(found):
-        return found
-    raise UnfitError(f"only points and simple polygons are taken in arrays, not a {found.geom_type}")
+    geometry = shapes.region(value)
+    if shapes.is_plain(geometry):
+        return geometry
+    raise UnfitError(f"only points and simple polygons are taken in arrays, not a {geometry.geom_type}")
 
 
 def rings_of(values: npt.NDArray[Any]) -> Rings:
@@ -172,4 +174,4 @@ def relation_set(some: frozenset[Relation]) -> int:
     >>> relation_set(frozenset({Relation.DISJOINT, Relation.OVERLAPS}))
     5
     """
-    return sum(1 << CODES[one] for one in some)
+    return sum(1 << CODES[relation] for relation in some)

@@ -1,4 +1,4 @@
-"""Values as points of a space in which a question is a ball: the sphere in three dimensions, the plane, directions.
+"""Maps values to vectors so that a condition becomes a ball: points of the sphere or the plane, and directions.
 
 "Within 50 km of here" is a ball around a unit vector: the straight line through the earth is shorter than a chord that
 belongs to the arc. "At least this cosine" is a ball around a direction among vectors of length 1. So the exact kernels
@@ -68,13 +68,13 @@ class Derived(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def derived_of(name: str) -> Derived | None:
-    """Return the space that a name stands for; None when it is an ordinary attribute."""
+    """Return the space of a derived attribute's name; None for an ordinary attribute."""
     space, separator, attribute = name.partition(_SEPARATOR)
     return Derived(space, attribute) if separator and space in ("sphere", "plane", "unit") else None
 
 
 def chord(metres: float) -> float:
-    """Return the length of the straight line between two points of the unit sphere that are so far apart on the earth.
+    """Return the chord on the unit sphere of two points that are ``distance`` metres apart on the earth.
 
     Beyond half the globe it is 3, longer than any: rounding must not exclude the antipodes.
 
@@ -142,16 +142,16 @@ def circle_balls(attribute: str, x: _Vectors, y: _Vectors, radii: _Vectors, *, o
     ((1.0, 2.0), 3.0)
     """
     name = Derived("sphere" if on_sphere else "plane", attribute).name
-    places = np.column_stack((x, y))
-    centers = (sphere_vectors(places) if on_sphere else places).tolist()
+    points = np.column_stack((x, y))
+    centers = (sphere_vectors(points) if on_sphere else points).tolist()
     lengths = [chord(radius) if on_sphere else radius for radius in radii.tolist()]
     return [Ball(name, tuple(center), length) for center, length in zip(centers, lengths, strict=True)]
 
 
 def as_ball(constraint: Constraint) -> Ball | None:
-    """Return a constraint as a ball in a space of its attribute; None when it is none.
+    """Return a constraint as a ball in a space of its attribute; None if it is not a ball.
 
-    A circle is a ball for points only. What the ball says of other geometry must be asked on raw values.
+    A circle is a ball for points only; other geometry must be compared on raw values.
     """
     if isinstance(constraint, Ball):
         return constraint
@@ -168,7 +168,7 @@ def as_ball(constraint: Constraint) -> Ball | None:
 
 
 def vector_of(event: Mapping[str, Value], name: str) -> _Vectors | None:
-    """Return the vector of an event on an attribute, derived or not; None when it has none."""
+    """Return the event's vector for an attribute, derived or not; None if it has none."""
     derived = derived_of(name)
     value = event.get(name if derived is None else derived.attribute)
     if derived is None:
@@ -193,8 +193,10 @@ def vectors_of_column(
     if column is None:
         return None
     if derived is not None and isinstance(column, PointColumn):
-        places = column.xy if rows is None else column.xy[rows]
-        return (sphere_vectors(places) if derived.space == "sphere" else places), np.ones(len(places), np.bool_)
+        coordinates = column.xy if rows is None else column.xy[rows]
+        return (sphere_vectors(coordinates) if derived.space == "sphere" else coordinates), np.ones(
+            len(coordinates), np.bool_
+        )
     values, present = column.values, column.present
     if rows is not None:
         values, present = values[rows], present[rows]

@@ -1,7 +1,7 @@
-"""Distances on the sphere between geometries of longitude and latitude that are not two points.
+"""Computes distances on the sphere between lines, polygons and points in longitude and latitude.
 
-Edges are straight in longitude and latitude, like everywhere else (RFC 7946 says so, too). They are cut into pieces of
-at most `_PIECE` degrees, and each piece is taken for an arc of a great circle, which is less than 1.3 metres beside it.
+Edges are straight lines in longitude and latitude, as in all of tamis and in RFC 7946. They are cut into pieces of at
+most `_PIECE` degrees, and each piece is replaced by an arc of a great circle, which deviates by less than 1.3 metres.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["are_within", "bounds_of_circle", "distance_between"]
 _Vectors = npt.NDArray[np.float64]
 Side = tuple[float, float]
 
-#: Degrees of a piece of an edge, and how far its arc may lie beside it, in degrees too.
+#: Degrees of a piece of an edge, and the largest deviation of its arc, in degrees too.
 _PIECE, _BESIDE = 0.1, 1.2e-5
 
 #: Pairs of vertices that are compared at once, and pairs of a vertex and an arc.
@@ -30,9 +30,9 @@ _SLACK = 1e-9
 
 
 def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
-    """Whether two geometries of longitude and latitude are at most this many metres apart.
+    """Whether two geometries in longitude and latitude are at most ``distance`` metres apart.
 
-    Only what lies near the other geometry is cut into pieces: an edge around the globe has thousands.
+    Only the parts near the other geometry are cut into pieces: an edge around the globe has thousands.
     """
     if shapely.intersects(a, b):
         return True
@@ -44,7 +44,7 @@ def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
 
 
 def distance_between(a: shapely.Geometry, b: shapely.Geometry) -> float:
-    """Return the least distance of two geometries in metres; 0 when they have a point in common.
+    """Return the distance of two geometries in metres; 0 if they have a point in common.
 
     >>> round(distance_between(shapely.Point(13.4, 52.5), shapely.LineString([(2.3, 48.8), (2.3, 49.0)])) / 1000)
     871
@@ -64,14 +64,14 @@ def _edges(geometry: shapely.Geometry) -> shapely.Geometry:
     edges = []
     for part in shapely.get_parts(shapely.get_parts(geometry)):
         edges += [part.exterior, *part.interiors] if isinstance(part, shapely.Polygon) else [part]
-    return shapely.GeometryCollection([shapely.LineString(one) if one.length else one for one in edges])
+    return shapely.GeometryCollection([shapely.LineString(edge) if edge.length else edge for edge in edges])
 
 
 def _clipped(edges: shapely.Geometry, boxes: list[tuple[Side, Side]]) -> shapely.Geometry:
-    """Return what of some points and lines lies in boxes of longitude and latitude."""
+    """Return the parts of points and lines that lie in boxes of longitude and latitude."""
     margin = _BESIDE  # GEOS leaves out what lies on the border of a box, such as a point of longitude 180
     inside = [shapely.clip_by_rect(edges, x[0] - margin, y[0] - margin, x[1] + margin, y[1] + margin) for x, y in boxes]
-    return shapely.GeometryCollection([part for one in inside for part in shapely.get_parts(one)])
+    return shapely.GeometryCollection([part for clipped in inside for part in shapely.get_parts(clipped)])
 
 
 def _arcs(edges: shapely.Geometry) -> _Vectors:
@@ -84,7 +84,7 @@ def _arcs(edges: shapely.Geometry) -> _Vectors:
 
 
 def _near_each_other(a: _Vectors, b: _Vectors) -> tuple[_Vectors, _Vectors]:
-    """Return the pieces that may be the nearest: those whose start is not much farther than the nearest start."""
+    """Return the pieces that may be nearest: their start is not much farther away than the nearest start."""
     longest = math.radians(_PIECE)
     of_a, of_b = np.full(len(a), -1.0), np.full(len(b), -1.0)
     step = max(1, _VERTEX_PAIRS // len(b))

@@ -1,7 +1,7 @@
-"""Splitting the boxes of a node that became too large: linear, quadratic and R*, for any number of axes.
+"""Splits the boxes of a node that became too large: linear, quadratic and R* split, for any number of axes.
 
-Boxes are float64[n, d], low corners and high corners. What a box costs is its area; where areas tie (boxes without
-an area are common) its margin, the sum of its sides, decides.
+Boxes are float64[n, d], low corners and high corners. The cost of a box is its area; if areas are equal (boxes
+without area are common), its margin, the sum of its sides, decides.
 
 Implements: A. Guttman, R-trees, SIGMOD 1984, section 3.5.2 (QuadraticSplit, PickSeeds, PickNext) and 3.5.3
 (LinearPickSeeds), which [crtree] section 4.1 and [drtree] section 3.2 take over; N. Beckmann et al., The R*-tree,
@@ -49,7 +49,7 @@ def quadratic_split(lo: _FloatArray, hi: _FloatArray, least: int) -> tuple[list[
     left = [i for i in range(n) if i not in (groups[0][0], groups[1][0])]
     while left:
         for group in groups:
-            if len(group) + len(left) == least:  # it needs all that is left
+            if len(group) + len(left) == least:  # it needs all remaining boxes to reach ``least``
                 group += left
                 return sorted(groups[0]), sorted(groups[1])
         growth = np.stack([_growth(lo[left], hi[left], *hull) for hull in hulls])
@@ -97,10 +97,10 @@ def linear_split(lo: _FloatArray, hi: _FloatArray, least: int) -> tuple[list[int
     groups = [[seed] for seed in _pick_linear_seeds(lo, hi)]
     hulls = [(lo[group[0]], hi[group[0]]) for group in groups]
     left = [i for i in range(len(lo)) if i not in (groups[0][0], groups[1][0])]
-    for place, box in enumerate(left):
-        short = [group for group in groups if len(group) + len(left) - place == least]
+    for position, box in enumerate(left):
+        short = [group for group in groups if len(group) + len(left) - position == least]
         if short:
-            short[0] += left[place:]
+            short[0] += left[position:]
             break
         growth = np.stack([_growth(lo[box], hi[box], *hull) for hull in hulls])
         target = _pick_group(growth, hulls, groups)
@@ -151,7 +151,7 @@ def _cuts(order: npt.NDArray[np.int64], lo: _FloatArray, hi: _FloatArray, least:
     """Return every distribution of boxes in an order to a first and a second group."""
     first_lo, first_hi = np.minimum.accumulate(lo[order]), np.maximum.accumulate(hi[order])
     last_lo, last_hi = np.minimum.accumulate(lo[order[::-1]])[::-1], np.maximum.accumulate(hi[order[::-1]])[::-1]
-    places = range(max(least, 1), len(order) - max(least, 1) + 1)
+    positions = range(max(least, 1), len(order) - max(least, 1) + 1)
     firsts = area_and_margin(first_lo, first_hi)
     lasts = area_and_margin(last_lo, last_hi)
     shared = np.maximum(np.minimum(first_hi[:-1], last_hi[1:]) - np.maximum(first_lo[:-1], last_lo[1:]), 0.0)
@@ -164,7 +164,7 @@ def _cuts(order: npt.NDArray[np.int64], lo: _FloatArray, hi: _FloatArray, least:
             sorted(order[:k].tolist()),
             sorted(order[k:].tolist()),
         )
-        for k in places
+        for k in positions
     ]
 
 

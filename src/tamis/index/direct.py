@@ -1,9 +1,9 @@
-"""The short road of single events: from plain values to one kernel call, without a canonical event between.
+"""The fast path for single events: from plain values to one kernel call, without creating a canonical event.
 
 A `DirectReader` is made for one schema and the axes of one store. It takes events whose attributes are all plain:
-numbers on NUMBER axes, strings on CODE axes, and attributes of these types that no filter names. Anything else it
-leaves to the ordinary road, which also has the words for what is wrong: a value of another type, NaN, a string that is
-not text, an attribute that the schema lacks, an integer that float64 cannot hold.
+numbers on NUMBER axes, strings on CODE axes, and attributes of these types that no filter names. Everything else is
+left to the general path, which also raises the errors: a value of another type, NaN, a string that is not valid text,
+an attribute that the schema lacks, an integer that float64 cannot represent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS: Final = {Number: Part.NUMBER, String: Part.CODE}
 
 
 def find_direct(store: PackedStore, schema: Schema) -> DirectReader | None:
-    """Return the short road for a schema; None: its attributes, or the axes of the filters, are not all plain."""
+    """Return the fast path for a schema; None if its attributes, or the axes of the filters, are not all plain."""
     if ALL_STRINGS in schema or schema.paths or not 0 < len(schema) <= MAX_ATTRIBUTES:
         return None
     for kind in schema.values():
@@ -49,19 +49,19 @@ def find_direct(store: PackedStore, schema: Schema) -> DirectReader | None:
 
 
 class DirectRoads:
-    """Finds the short road of a store, and keeps the one that was found last."""
+    """Finds the fast path of a store, and caches the last one."""
 
     def __init__(self, store: PackedStore) -> None:
         self._store = store
-        #: The last road, and for what it is: a schema and a number of axes.
+        #: The schema and the number of axes of the last reader, and the reader.
         self._last: tuple[Schema | None, int, DirectReader | None] = (None, 0, None)
 
     def find(self, schema: Schema) -> DirectReader | None:
-        """Return the short road for single events of a schema; None: there is none now."""
+        """Return the fast path for single events of a schema; None if there is none now."""
         if not self._store.is_plain:
             return None
-        known, n_axes, reader = self._last
-        if known is not schema or n_axes != len(self._store.axes):
+        last_schema, n_axes, reader = self._last
+        if last_schema is not schema or n_axes != len(self._store.axes):
             n_axes = len(self._store.axes)
             reader = find_direct(self._store, schema)
             self._last = schema, n_axes, reader
@@ -87,7 +87,7 @@ class DirectReader:
         self._decode = msgspec.json.Decoder(_struct(names, self._types)).decode
 
     def match(self, event: Mapping[str, Any]) -> list[int] | None:
-        """Return the rows that match a dict, in any order; None: this road is not for it."""
+        """Return the rows that match a dict, ascending; None if it needs the general path."""
         if type(event) is not dict:
             return None
         try:
@@ -101,14 +101,14 @@ class DirectReader:
         return None if numbers is None else self._match(numbers)
 
     def match_json(self, data: bytes) -> list[int] | None:
-        """Return the rows that match an event in JSON, in any order; None: this road is not for it.
+        """Return the rows that match an event in JSON, ascending; None if it needs the general path.
 
         The reader keeps the last of two equal keys and passes over unknown ones. An object has a colon for each key,
         so one that has as many known values as there are colons has neither.
         """
         try:
             values = msgspec.structs.astuple(self._decode(data))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the ordinary road says why
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the general path raises the error
             return None
         types = tuple(map(type, values))
         if data.count(b":") + types.count(NoneType) != len(values):
@@ -166,7 +166,7 @@ def _is_plain_key(name: str) -> bool:
 
 
 def _struct(names: Sequence[str], types: Sequence[type]) -> type[msgspec.Struct]:
-    """Return what an event is decoded into: the names in their order, None where a value is missing."""
+    """Return the struct type for decoding events: the names in order, None where a value is missing."""
     fields = [(f"value{i}", int | float | None if kind is float else str | None, None) for i, kind in enumerate(types)]
     renamed = {field[0]: name for field, name in zip(fields, names, strict=True)}
     return msgspec.defstruct("PlainEvent", fields, rename=renamed)

@@ -1,7 +1,7 @@
-"""Linear scan: exact and slow, the judge of every other structure.
+"""Linear scan: exact and slow, the reference for every other structure.
 
-It asks the one truth, `tamis.algebra.evaluate.matches` and `tamis.algebra.covers.is_covered`, of each subscription in
-turn. There is nothing to get wrong, so contract tests compare every other index with it.
+It evaluates `tamis.algebra.evaluate.matches` and `tamis.algebra.covers.is_covered` for each subscription in turn. The
+code is too simple to be wrong, so contract tests compare every other index with it.
 
 When not to use it: beyond a few thousand subscriptions. An event costs about a microsecond per constraint.
 """
@@ -22,7 +22,7 @@ __all__ = ["LinearCovering", "LinearMatcher"]
 
 
 class _LinearScan:
-    """What both roles share: subscriptions by row."""
+    """The base of both roles: subscriptions by row."""
 
     guarantee = Guarantee.EXACT
     kind = "linear"
@@ -38,7 +38,7 @@ class _LinearScan:
         self._subscriptions[row] = subscription
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         del self._subscriptions[row]
 
     def __len__(self) -> int:
@@ -49,17 +49,17 @@ class _LinearScan:
         return IndexStatistics(self.kind, len(self))
 
     def items(self) -> list[tuple[int, Subscription]]:
-        """Return the rows and subscriptions as they are now; a writer may go on meanwhile."""
+        """Return the current rows and subscriptions; a writer may continue meanwhile."""
         return sorted(self._subscriptions.items())
 
 
 class LinearMatcher(_LinearScan):
-    """Matches an event by asking every subscription."""
+    """Matches an event by evaluating every subscription."""
 
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
-        found = [row for row, subscription in self.items() if matches_subscription(event, subscription)]
-        return np.array(found, dtype=np.int32)
+        rows = [row for row, subscription in self.items() if matches_subscription(event, subscription)]
+        return np.array(rows, dtype=np.int32)
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table, ascending; a bad row matches nothing."""
@@ -70,7 +70,7 @@ class LinearMatcher(_LinearScan):
         return any(matches_subscription(event, subscription) for _, subscription in self.items())
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        """Return for each event of a table whether some row matches it; a bad row matches nothing."""
         bad = events.bad
         return np.array([i not in bad and self.matches_any(events.event(i)) for i in range(len(events))], np.bool_)
 
@@ -81,7 +81,7 @@ class LinearCovering(_LinearScan, OneByOne):
     def __init__(self, pieces: int | None = None) -> None:
         super().__init__()
         self._pieces = pieces
-        if pieces is not None:  # some covers are not seen
+        if pieces is not None:  # some covers are missed
             self.guarantee = Guarantee.SOUND
 
     def find_cover(self, subscription: Subscription) -> int | None:
@@ -92,5 +92,5 @@ class LinearCovering(_LinearScan, OneByOne):
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
         prover = Prover(self._pieces)
-        found = [row for row, other in self.items() if prover.is_covered(other.filters, subscription.filters)]
-        return np.array(found, dtype=np.int32)
+        rows = [row for row, other in self.items() if prover.is_covered(other.filters, subscription.filters)]
+        return np.array(rows, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Several matchers as one: each owns a range of rows, and what is new goes to the last.
+"""Combines several matchers into one: each owns a range of rows, and new rows go to the last.
 
 A snapshot that many builders wrote, or one that only adds to an earlier one, comes in parts; this makes one
 matcher of them. Inside a part rows count from 0.
@@ -43,8 +43,8 @@ class _PartPlan:
 class PartedMatcher:
     """One matcher made of others.
 
-    Guarantee: what all parts guarantee. Cost: that of every part, one after the other; few large parts are
-    quicker than many small ones.
+    Guarantee: what all parts guarantee. Cost: the sum over all parts; few large parts are faster than many small
+    ones.
     """
 
     def __init__(self, first: Matcher) -> None:
@@ -54,11 +54,11 @@ class PartedMatcher:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What every part guarantees."""
-        given = Guarantee.EXACT
+        """The guarantee that every part has."""
+        guarantee = Guarantee.EXACT
         for part in self._parts:
-            given &= part.guarantee
-        return given
+            guarantee &= part.guarantee
+        return guarantee
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
@@ -69,7 +69,7 @@ class PartedMatcher:
         self._parts.append(part)
 
     def parts(self, n_rows: int) -> list[tuple[int, int, Matcher]]:
-        """Return (first row, row behind the last, matcher) of every part."""
+        """Return (first row, row after the last, matcher) of every part."""
         return list(zip(self._first, [*self._first[1:], n_rows], self._parts, strict=True))
 
     def add(self, row: int, subscription: Subscription) -> None:
@@ -86,37 +86,39 @@ class PartedMatcher:
             last.add(row - first, table.box_subscription(position, row))
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
-        place = self._place(row)
-        self._parts[place].remove(row - self._first[place])
+        """Remove a row; raise `KeyError` if it is absent."""
+        number = self._place(row)
+        self._parts[number].remove(row - self._first[number])
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
-        """Return the sides of a box that came with `add_boxes`; None when the row is not there."""
-        place = self._place(row)
-        part = self._parts[place]
-        return part.find_sides(row - self._first[place]) if isinstance(part, BoxMatcher) else None
+        """Return the sides of a box that came with `add_boxes`; None if the row is absent."""
+        number = self._place(row)
+        part = self._parts[number]
+        return part.find_sides(row - self._first[number]) if isinstance(part, BoxMatcher) else None
 
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
-        found = [part.match(event) + np.int32(first) for first, part in zip(self._first, self._parts, strict=True)]
-        return np.concatenate([NO_ROWS, *found])
+        rows_of_parts = [
+            part.match(event) + np.int32(first) for first, part in zip(self._first, self._parts, strict=True)
+        ]
+        return np.concatenate([NO_ROWS, *rows_of_parts])
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table; a bad row matches nothing."""
-        found = [part.match_table(events) for part in self._parts]
-        counts = [np.diff(one.offsets) for one in found]
+        answers = [part.match_table(events) for part in self._parts]
+        counts = [np.diff(answer.offsets) for answer in answers]
         offsets = np.zeros(len(events) + 1, np.int64)
         np.cumsum(np.sum(counts, axis=0), out=offsets[1:])
         rows = np.empty(offsets[-1], np.int32)
         start = offsets[:-1].copy()  # where the next part's rows of each event begin
-        for first, one, count in zip(self._first, found, counts, strict=True):
-            places = np.repeat(start - one.offsets[:-1], count) + np.arange(len(one.rows))
-            rows[places] = one.rows + np.int32(first)
+        for first, answer, count in zip(self._first, answers, counts, strict=True):
+            positions = np.repeat(start - answer.offsets[:-1], count) + np.arange(len(answer.rows))
+            rows[positions] = answer.rows + np.int32(first)
             start += count
         return MatchRows(offsets, rows)
 
     def statistics(self) -> IndexStatistics:
-        """Return the sums of what the parts count."""
+        """Return the sums of the counts of all parts."""
         total: dict[str, int | float | str] = {"parts": len(self._parts)}
         for part in self._parts:
             for name, value in part.statistics().details.items():
@@ -137,7 +139,7 @@ class PartedMatcher:
         return None
 
     def install(self, plan: MergePlan) -> None:
-        """Put a merge that has run into use."""
+        """Install the result of a merge that has run."""
         assert isinstance(plan, _PartPlan), "a plan of another index"
         plan.part.install(plan.plan)
 

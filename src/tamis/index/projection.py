@@ -34,7 +34,7 @@ PICKS: Final = ("smallest", "largest")
 
 
 class _Key(NamedTuple):
-    """What the balls of one index have in common."""
+    """The attribute and dimension that all balls of an index share."""
 
     attribute: str
     dimension: int
@@ -76,14 +76,14 @@ class ProjectionIndex:
         self._k, self._seed, self._kind, self._way, self._pick = k, seed, kind, way, pick
         self._subscriptions: dict[int, Subscription] = {}
         self._balls: dict[_Key, BallIndex] = {}
-        #: Where a row is keyed; the others are loose.
+        #: The key of each keyed row; the others are loose.
         self._key_of: dict[int, _Key] = {}
-        #: Keyed rows that say more than their ball.
+        #: Keyed rows with conditions besides their ball.
         self._mixed: set[int] = set()
         self._n_proofs = 0
-        for (attribute, dimension), given in (vectors or {}).items():
+        for (attribute, dimension), matrix in (vectors or {}).items():
             key = _Key(attribute, dimension)
-            self._balls[key] = BallIndex(Projections(np.array(given, np.float64)), way=way)
+            self._balls[key] = BallIndex(Projections(np.array(matrix, np.float64)), way=way)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -95,11 +95,11 @@ class ProjectionIndex:
 
     @property
     def vectors(self) -> dict[tuple[str, int], npt.NDArray[np.float64]]:
-        """The vectors by attribute and dimension: to be saved, for another index would draw its own."""
-        return {(key.attribute, key.dimension): one.projections.vectors for key, one in self._balls.items()}
+        """The vectors by attribute and dimension; they must be saved, because a new index would draw other ones."""
+        return {(key.attribute, key.dimension): index.projections.vectors for key, index in self._balls.items()}
 
     def add(self, row: int, subscription: Subscription) -> None:
-        """Add a subscription under a row that is free; KeyError when it is taken."""
+        """Add a subscription under a row that is free; raise `KeyError` if the row is taken."""
         if row in self._subscriptions:
             raise KeyError(f"row {row} is taken")
         key, ball = _key_of(subscription)
@@ -111,12 +111,12 @@ class ProjectionIndex:
         self._subscriptions[row] = subscription
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
-        """Add the boxes of a table under rows that are free; a box has no ball and is asked one by one."""
+        """Add the boxes of a table under rows that are free; a box has no ball and is compared separately."""
         for i, row in enumerate(rows.tolist()):
             self.add(row, table.box_subscription(i, row))
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         del self._subscriptions[row]
         key = self._key_of.pop(row, None)
         if key is not None:
@@ -129,40 +129,40 @@ class ProjectionIndex:
 
     def find_covers_of(self, subscriptions: Sequence[Subscription]) -> list[int | None]:
         """Return `find_cover` of each subscription; balls of one attribute are searched together."""
-        found: list[int | None] = [None] * len(subscriptions)
+        covers: list[int | None] = [None] * len(subscriptions)
         together: dict[_Key, list[tuple[int, Ball]]] = {}
-        for i, one in enumerate(subscriptions):
-            key, ball = _key_of(one)
+        for i, subscription in enumerate(subscriptions):
+            key, ball = _key_of(subscription)
             if key is None or ball is None:
-                found[i] = self._first_proved(one, sorted(self._subscriptions))
-            elif len(_balls_of(one.filters[0])) == 1:
+                covers[i] = self._first_proved(subscription, sorted(self._subscriptions))
+            elif len(_balls_of(subscription.filters[0])) == 1:
                 together.setdefault(key, []).append((i, ball))
             else:
-                found[i] = self._find_among_several(one)
-        for key, asked in together.items():
-            for i, row in self._find_together(key, asked, subscriptions):
-                found[i] = row
-        return found
+                covers[i] = self._find_among_several(subscription)
+        for key, balls in together.items():
+            for i, row in self._find_together(key, balls, subscriptions):
+                covers[i] = row
+        return covers
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return `find_cover` of each box of a table, -1 where it found none."""
-        found = self.find_covers_of([table.box_subscription(i, i) for i in range(len(table))])
-        return np.array([-1 if row is None else row for row in found], np.int32)
+        covers = self.find_covers_of([table.box_subscription(i, i) for i in range(len(table))])
+        return np.array([-1 if row is None else row for row in covers], np.int32)
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending."""
         key, ball = _key_of(subscription)
         sure: Iterable[int] = ()
-        asked: Iterable[int] = self._subscriptions
+        candidates: Iterable[int] = self._subscriptions
         if key is not None and ball is not None:
             index = self._balls.get(key)
             inside = index.find_covered(np.array(ball.center), ball.radius).tolist() if index else []
-            asked = [row for row in self._mixed if self._key_of[row] != key] + self._loose()
+            candidates = [row for row in self._mixed if self._key_of[row] != key] + self._loose()
             if len(subscription.filters[0].constraints) == 1:
                 sure = inside
             else:
-                asked += inside
-        proved = [row for row in asked if self._proves(subscription, self._subscriptions[row])]
+                candidates += inside
+        proved = [row for row in candidates if self._proves(subscription, self._subscriptions[row])]
         return np.array(sorted([*sure, *proved]), np.int32)
 
     def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
@@ -170,7 +170,7 @@ class ProjectionIndex:
         return MatchRows.joined([self.find_covered(table.box_subscription(i, i)) for i in range(len(table))])
 
     def statistics(self) -> IndexStatistics:
-        """Return how many are keyed, mixed and loose, the proofs asked for, and what each ball index says of itself."""
+        """Return how many rows are keyed, mixed and loose, the number of proofs, and each ball index's statistics."""
         details: dict[str, int | float | str] = {
             "keyed": len(self._key_of),
             "mixed": len(self._mixed),
@@ -182,11 +182,11 @@ class ProjectionIndex:
         return IndexStatistics("projection", len(self), details)
 
     def _index_of(self, key: _Key) -> BallIndex:
-        found = self._balls.get(key)
-        if found is None:
+        index = self._balls.get(key)
+        if index is None:
             drawn = Projections.drawn(key.dimension, self._k, self._seed, self._kind)
-            found = self._balls[key] = BallIndex(drawn, way=self._way)
-        return found
+            index = self._balls[key] = BallIndex(drawn, way=self._way)
+        return index
 
     def _loose(self) -> list[int]:
         if len(self._key_of) == len(self._subscriptions):
@@ -194,22 +194,22 @@ class ProjectionIndex:
         return [row for row in self._subscriptions if row not in self._key_of]
 
     def _find_together(
-        self, key: _Key, asked: Sequence[tuple[int, Ball]], subscriptions: Sequence[Subscription]
+        self, key: _Key, balls: Sequence[tuple[int, Ball]], subscriptions: Sequence[Subscription]
     ) -> Iterator[tuple[int, int | None]]:
         """Yield (number, row of a cover or None) for subscriptions with one ball each."""
         index = self._balls.get(key)
         loose = sorted(self._loose())
         if index is None:
-            yield from ((i, self._first_proved(subscriptions[i], loose)) for i, _ in asked)
+            yield from ((i, self._first_proved(subscriptions[i], loose)) for i, _ in balls)
             return
-        centers = np.array([ball.center for _, ball in asked])
-        radii = np.array([ball.radius for _, ball in asked])
+        centers = np.array([ball.center for _, ball in balls])
+        radii = np.array([ball.radius for _, ball in balls])
         if self._pick == "largest" and not self._mixed:
-            for (i, _), row in zip(asked, index.find_covers(centers, radii).tolist(), strict=True):
+            for (i, _), row in zip(balls, index.find_covers(centers, radii).tolist(), strict=True):
                 yield i, row if row >= 0 else self._first_proved(subscriptions[i], loose)
             return
         offsets, rows = index.find_all_covers(centers, radii)
-        for (i, _), begin, end in zip(asked, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        for (i, _), begin, end in zip(balls, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             yield i, self._first_proved(subscriptions[i], sorted([*rows[begin:end].tolist(), *loose]), keyed=key)
 
     def _find_among_several(self, subscription: Subscription) -> int | None:
@@ -224,8 +224,8 @@ class ProjectionIndex:
     def _first_proved(self, subscription: Subscription, rows: Iterable[int], keyed: _Key | None = None) -> int | None:
         """Return the first of these rows that covers; those with a ball of this key alone are known to."""
         for row in rows:
-            known = keyed is not None and self._key_of.get(row) == keyed and row not in self._mixed
-            if known or self._proves(self._subscriptions[row], subscription):
+            is_proved = keyed is not None and self._key_of.get(row) == keyed and row not in self._mixed
+            if is_proved or self._proves(self._subscriptions[row], subscription):
                 return row
         return None
 
@@ -243,11 +243,11 @@ def _key_of(subscription: Subscription) -> tuple[_Key | None, Ball | None]:
 
 
 def _balls_of(filter: Filter) -> list[Ball]:
-    return [one for one in filter.constraints if isinstance(one, Ball) and not one.negated]
+    return [constraint for constraint in filter.constraints if isinstance(constraint, Ball) and not constraint.negated]
 
 
 def _is_plain(filter: Filter) -> bool:
-    """Whether a filter is sure to match something, and to say of each attribute one thing that is easy to read."""
+    """Whether a filter surely matches something and has one simple constraint per attribute."""
     if filter.rest is not None or len(filter.attributes) < len(filter.constraints):
         return False
-    return all(isinstance(one, Values | Ball) for one in filter.constraints)
+    return all(isinstance(constraint, Values | Ball) for constraint in filter.constraints)

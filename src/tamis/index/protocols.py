@@ -1,9 +1,8 @@
-"""The roles a structure can play, and what it promises in them.
+"""The interfaces of index structures, and the guarantees that they require.
 
-Every index works on *rows*: small integers the owner of the index gives out, one per subscription. What
-users call a subscription is known in one place above. A structure states its `Guarantee`: a matcher must
-be COMPLETE, or events would be lost; a covering index must be SOUND, or subscriptions that no other covers
-would be withheld.
+Every index works on *rows*: small integers that the owner of the index assigns, one per subscription. Only the owner
+knows the ids of subscriptions. A structure states its `Guarantee`: a matcher must be COMPLETE, or events would be
+lost; a covering index must be SOUND, or subscriptions that no other covers would be withheld.
 """
 
 from __future__ import annotations
@@ -57,20 +56,20 @@ Rows = npt.NDArray[np.int32]
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int32)
 
-#: How a matcher gets at the raw subscription of a row; None when it was removed meanwhile.
+#: Returns the raw subscription of a row to a matcher; None if it was removed meanwhile.
 Lookup = Callable[[int], Subscription | None]
 
 
 class Filtered(Protocol):
-    """A subscription, or something that reads its filters when they are asked for."""
+    """A subscription, or an object that reads its filters on access."""
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """What the subscription asks for."""
+        """The filters of the subscription."""
 
 
 class Guarantee(enum.Flag):
-    """What an answer is worth."""
+    """The guarantee of a result."""
 
     #: Every reported answer is true.
     SOUND = enum.auto()
@@ -95,7 +94,7 @@ class MatchRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """What a structure holds and what it did; ``details`` are its own counters."""
+    """The size of a structure and its counters, in ``details``."""
 
     kind: str
     size: int
@@ -108,13 +107,13 @@ class Matcher(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the answers are worth; a matcher needs COMPLETE."""
+        """The guarantee of the results; a matcher needs COMPLETE."""
 
     def add(self, row: int, subscription: Subscription) -> None:
         """Add a subscription under a row above all rows added before (rows are never used again)."""
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
 
     def match(self, event: Event) -> Rows:
         """Return the rows that match a canonical event, ascending."""
@@ -130,17 +129,17 @@ class Matcher(Protocol):
 
 @runtime_checkable
 class LinkMatcher(Matcher, Protocol):
-    """A matcher that tells whether anything matches, for less than it takes to tell what: all that a link asks."""
+    """A matcher that decides whether any row matches, faster than finding all rows; links need only that."""
 
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event."""
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether some row matches it; a bad row of the table matches nothing."""
+        """Return for each event of a table whether some row matches it; a bad row of the table matches nothing."""
 
 
 class Direct(Protocol):
-    """A short road for single events: from plain values of one schema to rows, in any order; None: not this event."""
+    """The fast path for single events, from plain values of one schema to rows in any order; None: not applicable."""
 
     def match(self, event: Mapping[str, Any]) -> list[int] | None:
         """Return the rows that match a dict."""
@@ -150,24 +149,24 @@ class Direct(Protocol):
 
 
 class DirectFinder(Protocol):
-    """Finds short roads."""
+    """Finds fast paths."""
 
     def find(self, schema: Schema) -> Direct | None:
-        """Return the short road for events of a schema; None: there is none now."""
+        """Return the fast path for events of a schema; None if there is none now."""
 
 
 @runtime_checkable
 class DirectMatcher(Matcher, Protocol):
-    """A matcher that has a short road for some schemas and subscriptions."""
+    """A matcher that has a fast path for some schemas and subscriptions."""
 
     @property
     def direct(self) -> DirectFinder:
-        """What finds it."""
+        """The finder of fast paths."""
 
 
 @runtime_checkable
 class BulkMatcher(Matcher, Protocol):
-    """A matcher that takes many subscriptions at once for less than one by one."""
+    """A matcher that adds many subscriptions at once faster than one at a time."""
 
     def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
         """Add subscriptions under ascending rows above all rows added before: all or, if it raises, none."""
@@ -181,7 +180,7 @@ class BoxMatcher(Matcher, Protocol):
         """Add the boxes of a table under rows above all rows added before, ascending."""
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
-        """Return the closed sides of a box added so, by attribute; None when the row is not there."""
+        """Return the closed sides, by attribute, of a box that was added as a box; None if the row is absent."""
 
 
 class ColumnLoader(Protocol):
@@ -201,7 +200,7 @@ class ColumnMatcher(BoxMatcher, Protocol):
 
     @property
     def columns(self) -> ColumnLoader:
-        """What adds them."""
+        """The loader of columns."""
 
 
 @runtime_checkable
@@ -212,11 +211,11 @@ class BallMatcher(Matcher, Protocol):
         """Add the balls of a table under rows above all rows added before, ascending."""
 
     def find_ball(self, row: int) -> Ball | None:
-        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        """Return the ball of a row that consists of one ball; None if it is absent."""
 
 
 class SavedRows(NamedTuple):
-    """What is known of the rows of a saved matcher.
+    """The state of the rows of a saved matcher.
 
     Attributes
     ----------
@@ -236,12 +235,12 @@ class MappedMatcher(Matcher, Protocol):
     """A matcher that can be saved as arrays and opened on them again, mapped."""
 
     def to_arrays(self) -> tuple[Any, dict[str, npt.NDArray[Any]]] | None:
-        """Return a description of plain values and named arrays; None when adding again is as good."""
+        """Return a description of plain values and named arrays; None if adding everything again is as good."""
 
     def open_arrays(
         self, description: Any, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
     ) -> npt.NDArray[np.int32]:
-        """Take over what `to_arrays` gave; the matcher must be empty. Return how many filters each row must have.
+        """Open the arrays of `to_arrays`; the matcher must be empty. Return how many filters each row must have.
 
         Arrays from a file may say anything: those that are not what `to_arrays` could have given for these rows raise
         `SnapshotError`, and no kernel sees them before.
@@ -249,15 +248,15 @@ class MappedMatcher(Matcher, Protocol):
 
 
 class MergePlan(Protocol):
-    """Work that can be done beside matching and updates."""
+    """Work that can run while other threads match and update."""
 
     def run(self) -> None:
-        """Compute; changes nothing that others see."""
+        """Compute the result; changes nothing that other threads see."""
 
 
 @runtime_checkable
 class Mergeable(Protocol):
-    """A structure that keeps itself small by merging parts; its owner provides the thread."""
+    """A structure that merges its parts to stay small; its owner provides the thread."""
 
     def wants_merge(self) -> bool:
         """Whether `plan_merge` would return a plan."""
@@ -266,10 +265,10 @@ class Mergeable(Protocol):
         """Propose a merge; an earlier plan that was not installed lapses."""
 
     def install(self, plan: MergePlan) -> None:
-        """Put the result of a plan that has run into use; one that lapsed is dropped."""
+        """Install the result of a plan that has run; a lapsed plan is dropped."""
 
     def compact(self) -> None:
-        """Merge everything now, as after loading most of it at once; the caller is a writer who can wait."""
+        """Merge everything now, for example after bulk loading; the caller is a writer that can wait."""
 
 
 @runtime_checkable
@@ -278,16 +277,16 @@ class CoveringIndex(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the answers are worth; a covering index needs SOUND."""
+        """The guarantee of the results; a covering index needs SOUND."""
 
     def add(self, row: int, subscription: Subscription) -> None:
-        """Add a subscription under a row that is free; KeyError when it is taken."""
+        """Add a subscription under a row that is free; raise `KeyError` if the row is taken."""
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows that are free."""
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
 
     def find_cover(self, subscription: Subscription) -> int | None:
         """Return the row of one subscription that covers the given one, the smallest if EXACT."""
@@ -308,7 +307,7 @@ class CoveringIndex(Protocol):
 
 
 class OneByOne(ABC):
-    """The batch forms of a covering index that has no better way than one box after the other."""
+    """Batch methods for a covering index that handles one box at a time."""
 
     @abstractmethod
     def add(self, row: int, subscription: Subscription) -> None:
@@ -329,8 +328,8 @@ class OneByOne(ABC):
 
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return `find_cover` of each box of a table, -1 where it found none."""
-        found = (self.find_cover(table.box_subscription(i, i)) for i in range(len(table)))
-        return np.array([-1 if row is None else row for row in found], np.int32)
+        covers = (self.find_cover(table.box_subscription(i, i)) for i in range(len(table)))
+        return np.array([-1 if row is None else row for row in covers], np.int32)
 
     def find_covered_each(self, table: SubscriptionTable) -> MatchRows:
         """Return `find_covered` of each box of a table."""
@@ -338,12 +337,12 @@ class OneByOne(ABC):
 
 
 def match_each(match: Callable[[Event], Rows], events: EventTable) -> MatchRows:
-    """Match a table event by event, for matchers that have no better way; a bad row matches nothing."""
+    """Match a table event by event, for matchers without a batch method; a bad row matches nothing."""
     bad = events.bad
     return MatchRows.joined([NO_ROWS if i in bad else match(events.event(i)) for i in range(len(events))])
 
 
 def demand(needed: Guarantee, given: Guarantee) -> None:
-    """Raise `WeakGuaranteeError` unless a structure promises what its place needs."""
+    """Raise `WeakGuaranteeError` unless a structure has the needed guarantee."""
     if needed not in given:
         raise WeakGuaranteeError(str(needed.name), str(given.name))

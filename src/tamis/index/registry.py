@@ -1,4 +1,4 @@
-"""The structures by name: what users choose from and contract tests run over. A new one joins by one line."""
+"""The structures by name, for users to choose from and for contract tests; a new one needs one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that come from a file: a structure declares what each of its arrays must be, and the check follows from that.
+"""Checks arrays from a file: a structure declares the form of each of its arrays, and the check follows from that.
 
 Kernels read arrays by address and trust every number in them, so nothing from a file reaches a kernel unchecked. A
 structure declares its arrays once, as a table of `Declared`: the type, the shape in named sizes, and a rule for the
@@ -57,10 +57,10 @@ class Size:
 
 
 class Rule(Protocol):
-    """What the values of an array must be."""
+    """A rule for the values of an array."""
 
     def find_problem(self, array: _Array, sizes: _Sizes) -> str | None:
-        """Return what is wrong with the values, as the end of a sentence; None when nothing is."""
+        """Return the problem with the values, as the end of a sentence; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Below:
     complement: bool = False
 
     def find_problem(self, array: _Array, sizes: _Sizes) -> str | None:
-        """Look at the least and the greatest number."""
+        """Check the least and the greatest number."""
         limit = sizes[self.limit] if isinstance(self.limit, str) else self.limit
         least = -limit if self.complement else self.least
         if not array.size or (int(array.min()) >= least and int(array.max()) < limit):
@@ -100,7 +100,7 @@ class Ascending:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where the spans of another array begin: from 0, never falling, to its length, the size named ``into``."""
+    """Offsets of spans in another array: start at 0, never decrease, and end at its length, the size named ``into``."""
 
     into: str
 
@@ -118,7 +118,7 @@ class Finite:
     least: float = -math.inf
 
     def find_problem(self, array: _Array, sizes: _Sizes) -> str | None:
-        """Look at the least and the greatest number; NaN is both where there is one."""
+        """Check the least and the greatest number; if there is a NaN, both are NaN."""
         if not array.size:
             return None
         low, high = float(array.min()), float(array.max())
@@ -146,13 +146,13 @@ class Flags:
     """Bytes that are 0 or 1."""
 
     def find_problem(self, array: _Array, sizes: _Sizes) -> str | None:
-        """Look at the bytes, also of booleans: NumPy believes that those are 0 or 1."""
+        """Check the bytes, also of booleans: NumPy assumes that those are 0 or 1."""
         return "has a flag that is neither 0 nor 1" if array.size and array.view(np.uint8).max() > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What an array must be: a length may be a number, a `Size`, or the name of one."""
+    """The declared form of an array: a length may be a number, a `Size`, or the name of one."""
 
     dtype: type[np.generic]
     shape: tuple[int | str | Size, ...] = ()
@@ -160,7 +160,7 @@ class Declared:
 
 
 class SavedArrays(Mapping[str, _Array]):
-    """Arrays by name that were read from ``source``, and the way to refuse them.
+    """Arrays by name that were read from ``source``, with methods that check and refuse them.
 
     ``prefix`` is what their names begin with in the file.
     """
@@ -172,7 +172,7 @@ class SavedArrays(Mapping[str, _Array]):
 
     @classmethod
     def of(cls, arrays: Mapping[str, _Array]) -> SavedArrays:
-        """Return the arrays as they are if they know where they come from."""
+        """Return the arrays unchanged if they are `SavedArrays` already."""
         return arrays if isinstance(arrays, SavedArrays) else cls(arrays)
 
     def __getitem__(self, name: str) -> _Array:
@@ -225,7 +225,7 @@ class SavedArrays(Mapping[str, _Array]):
         raise SnapshotError(self._source, f"the array {self._prefix + name!r} {problem}")
 
     def refuse_all(self, problem: str) -> NoReturn:
-        """Raise `SnapshotError` about what the arrays say together."""
+        """Raise `SnapshotError` about several arrays together."""
         raise SnapshotError(self._source, problem)
 
     def _check_form(self, name: str, form: Declared, sizes: dict[str, int]) -> None:
@@ -236,8 +236,8 @@ class SavedArrays(Mapping[str, _Array]):
         for length, wanted in zip(array.shape, form.shape, strict=False):
             size = Size(wanted) if isinstance(wanted, str) else wanted
             if isinstance(size, Size):
-                known, rest = divmod(length - size.plus, size.times)
-                fits &= rest == 0 and known >= 0 and sizes.setdefault(size.name, known) == known
+                count, rest = divmod(length - size.plus, size.times)
+                fits &= rest == 0 and count >= 0 and sizes.setdefault(size.name, count) == count
             else:
                 fits &= length == size
         if not fits:

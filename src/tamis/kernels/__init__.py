@@ -1,4 +1,4 @@
-"""Numba on arrays: arrays in, arrays out, no tamis class, no allocation in the hot loops.
+"""Numba kernels on arrays: arrays in, arrays out, no tamis classes, no allocation in the hot loops.
 
 This package is the only one that imports numba. Importing it compiles nothing: a kernel is compiled at
 its first call and then read from a cache on disk (0.02 s instead of seconds).
@@ -10,9 +10,9 @@ directory is chosen here, before numba is imported: ``NUMBA_CACHE_DIR`` if the u
 system's temporary one. If none can be written, kernels are compiled again in every process. Numba unpickles what it
 finds in its cache, so a directory that another user owns or prepared is never used.
 
-Numba looks at the file of a kernel, not at the files of what it calls, when it asks whether a cached
-kernel is still good. A directory of our own choosing therefore carries a checksum of all kernel sources
-in its name: an edited helper never meets a stale caller.
+Numba checks only the file of a kernel, not the files of the functions it calls, to decide whether a cached
+kernel is still valid. A directory that we choose therefore has a checksum of all kernel sources in its name,
+so that an edited helper is never used with a stale caller.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["HOT_KERNEL", "KERNEL", "checksum_of_sources"]
 
 
 def checksum_of_sources() -> str:
-    """Name the state of the kernel sources in twelve hexadecimal digits."""
+    """Return a checksum of the kernel sources as twelve hexadecimal digits."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.relative_to(Path(__file__).parent).as_posix().encode())
@@ -42,9 +42,9 @@ def checksum_of_sources() -> str:
 
 def _candidates() -> Iterator[Path]:
     """Yield the directories in which compiled kernels may be kept, the best first."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        yield Path(given)
+    configured = os.environ.get("NUMBA_CACHE_DIR")
+    if configured:
+        yield Path(configured)
     name = f"kernels-{checksum_of_sources()}"
     yield Path(__file__).parent / "__pycache__" / name
     user = os.environ.get("XDG_CACHE_HOME")
@@ -54,7 +54,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def _is_writable(directory: Path) -> bool:
-    """Try it: permission bits lie on read-only mounts. A directory that another user could replace is refused."""
+    """Whether a directory can be written, by trying: permission bits are wrong on read-only mounts.
+
+    A directory that another user could replace is refused.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_guarded(directory):
@@ -66,7 +69,7 @@ def _is_writable(directory: Path) -> bool:
 
 
 def _choose_cache() -> bool:
-    """Point numba at the first directory that can be written; say whether there is one."""
+    """Set numba's cache to the first directory that can be written; return whether there is one."""
     for directory in _candidates():
         if _is_writable(directory):
             os.environ["NUMBA_CACHE_DIR"] = str(directory)

@@ -9,9 +9,9 @@ around a point are the balls that cover it*, and matching and covering are one q
 * :func:`block_covers` reads a block of float32 products that BLAS made.
 * :func:`scan_covers` looks at every ball.
 
-All three decide a candidate with :func:`cover_side` on float64 and hand it over as a *doubt* where rounding
+All three decide a candidate with :func:`cover_side` on float64 and report it as a *doubt* where rounding
 could matter. The balls are given by addresses, as everywhere in the packed index: writable and mapped
-arrays share one compiled form. See :class:`BallTable`.
+arrays share one compiled form. See :func:`ball_table`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = [
 
 #: Outside these a square may have lost bits to underflow, or the next operation may overflow.
 _SAFE_LOW, _SAFE_HIGH = 1e-280, 1e280
-#: Coordinates between two looks at whether the distance is already too large.
+#: Coordinates between two checks whether the distance is already too large.
 _STRIDE: Final = 16
-#: Where addresses and counts stand in a ball table; the last is the slot that its first ball has for the caller.
+#: Positions of addresses and counts in a ball table; the last is the caller's slot number of the first ball.
 _CENTERS, _RADII, _ALIVE, _N, _D, _START = range(6)
-#: Where counts stand in ``Hits.counts``.
+#: Positions in ``Hits.counts``.
 FOUND, DOUBTS, CANDIDATES, VERIFIED = range(4)
-#: Products whose signs are looked at together.
+#: Products whose signs are tested together.
 _RUN: Final = 256
 #: Splits a float64 into two halves whose products are exact (Veltkamp).
 _SPLITTER: Final = 134217729.0
@@ -63,7 +63,7 @@ _Table = npt.NDArray[np.int64]
 
 
 class Queries(NamedTuple):
-    """The balls one asks about: float64[m, d], float64[m], and their projection rectangles float64[m, k] each."""
+    """The balls of the queries: float64[m, d], float64[m], and their projection rectangles float64[m, k] each."""
 
     centers: npt.NDArray[np.float64]
     radii: npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ class Queries(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """What was found.
+    """The results.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def ball_table(
     alive: npt.NDArray[np.uint8],
     span: tuple[int, int],
 ) -> _Table:
-    """Return what kernels read of the balls in a span of slots; the caller keeps the arrays, which are contiguous."""
+    """Return the table by which kernels read the balls in a span of slots; the caller keeps the contiguous arrays."""
     start, stop = span
     addresses = [array[start:].ctypes.data for array in (centers, radii, alive)]
     return np.array([*addresses, stop - start, centers.shape[1], start], np.int64)
@@ -111,14 +111,14 @@ def ball_table(
 
 @inline_kernel
 def _error_of_difference(a: float, b: float, difference: float) -> float:
-    """Return what rounding took from ``a - b`` (Knuth's TwoSum)."""
+    """Return the rounding error of ``a - b`` (Knuth's TwoSum)."""
     virtual = a - difference
     return (a - (difference + virtual)) + (virtual - b)
 
 
 @inline_kernel
 def _error_of_square(a: float, square: float) -> float:
-    """Return what rounding took from ``a * a`` (Dekker's product)."""
+    """Return the rounding error of ``a * a`` (Dekker's product)."""
     wide = _SPLITTER * a
     high = wide - (wide - a)
     low = a - high
@@ -127,7 +127,7 @@ def _error_of_square(a: float, square: float) -> float:
 
 @hot_kernel
 def _exact_side(start: Int, center: npt.NDArray[np.float64], outer: float, inner: float) -> Int:
-    """Decide where no operation rounds, as on integers and short fractions; UNCERTAIN where one does."""
+    """Decide if no operation rounds, as for integers and short fractions; otherwise return UNCERTAIN."""
     gap = outer - inner
     lost = abs(_error_of_difference(outer, inner, gap)) + abs(_error_of_square(gap, gap * gap))
     total = 0.0
@@ -147,7 +147,7 @@ def _exact_side(start: Int, center: npt.NDArray[np.float64], outer: float, inner
 
 @hot_kernel
 def _side(start: Int, center: npt.NDArray[np.float64], outer: float, inner: float) -> Int:
-    """Say whether the float64 numbers at ``start`` are at most ``outer - inner`` away from ``center``."""
+    """Return whether the float64 numbers at ``start`` are at most ``outer - inner`` away from ``center``."""
     gap = outer - inner
     if gap < 0.0:
         return OUTSIDE
@@ -179,7 +179,7 @@ def _side(start: Int, center: npt.NDArray[np.float64], outer: float, inner: floa
 
 @inline_kernel
 def cover_side(balls: _Table, slot: Int, center: npt.NDArray[np.float64], radius: float) -> Int:
-    """Say whether ball ``slot`` covers the ball (center, radius): INSIDE, OUTSIDE, or UNCERTAIN for float64.
+    """Return whether ball ``slot`` covers the ball (center, radius): INSIDE, OUTSIDE, or UNCERTAIN for float64.
 
     Implements: [projection] Proposition 2.1.
     """
@@ -188,7 +188,7 @@ def cover_side(balls: _Table, slot: Int, center: npt.NDArray[np.float64], radius
 
 @inline_kernel
 def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits: Hits) -> bool:
-    """Decide one candidate of query ``e`` and note it; True when the query is settled."""
+    """Decide one candidate of query ``e`` and note it; return whether the query is settled."""
     if uint8_at(balls[_ALIVE], slot) == 0:
         return False
     hits.counts[VERIFIED] += 1
@@ -212,16 +212,16 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
 
 
 @inline_kernel
-def _has_room(hits: Hits, more: Int) -> Any:
-    """Return whether ``more`` further pairs fit."""
-    return max(hits.counts[FOUND], hits.counts[DOUBTS]) + more <= hits.found.shape[1]
+def _has_room(hits: Hits, count: Int) -> Any:
+    """Return whether ``count`` further pairs fit."""
+    return max(hits.counts[FOUND], hits.counts[DOUBTS]) + count <= hits.found.shape[1]
 
 
 @inline_kernel
 def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hits: Hits, scratch: Scratch) -> bool:
-    """Walk one tree for one query; False when the room for pairs is too small."""
+    """Walk one tree for one query; return False if the room for pairs is too small."""
     size = 64 * tree[N_COLUMNS]
-    last = tree[HEIGHT]
+    leaf_level = tree[HEIGHT]
     scratch.stack[0] = 0
     depth = 1
     while depth > 0:
@@ -229,7 +229,7 @@ def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hi
         level, node = scratch.stack[depth] >> 40, scratch.stack[depth] & 0xFFFFFFFFFF
         address = tree[BLOCKS] + (int64_at(tree[LEVELS], level) + node) * size
         mask = fit_block(address, tree[N_COLUMNS], scratch.codes[0], scratch.codes[1]) & 0xFFFF
-        if level < last:
+        if level < leaf_level:
             while mask != 0:
                 scratch.stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))
                 mask &= mask - 1
@@ -249,15 +249,15 @@ def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hi
 def tree_covers(
     trees: _Table, balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits, scratch: Scratch
 ) -> Int:
-    """Find covers among the balls of some trees, for the queries from ``begin`` on; return the first one not done.
+    """Find covers among the balls of trees, for the queries from ``begin`` on; return the first query not done.
 
     Parameters
     ----------
     trees, balls
         int64[t, WIDTH] and int64[t, 6]: directory rows of trees whose columns are all k projection axes, and the tables
-        of their balls in slot order; asked in this order.
+        of their balls in slot order; searched in this order.
     first
-        One cover per query is enough; queries that are done are passed over.
+        Whether one cover per query is enough; queries that are done are skipped.
 
     Implements: [projection] section III, dominating points, and step 2 of the algorithm for a new subscription.
     Deviation: R.3.1: dominance is asked of (-a, b), where a coverer is the larger one; step 2b verifies one
@@ -266,7 +266,7 @@ def tree_covers(
     for e in range(begin, queries.radii.size):
         if first and hits.done[e]:
             continue
-        found, doubts = hits.counts[FOUND], hits.counts[DOUBTS]
+        n_found, n_doubts = hits.counts[FOUND], hits.counts[DOUBTS]
         coded_by = np.int64(-1)
         for t in range(trees.shape[0]):
             if trees[t, QUANTISER] != coded_by:
@@ -274,8 +274,8 @@ def tree_covers(
                 code_values(trees[t, QUANTISER : QUANTISER + 5], queries.high[e], scratch.codes[0])
                 code_values(trees[t, QUANTISER : QUANTISER + 5], queries.low[e], scratch.codes[1])
             if not _walk(trees[t], balls[t], queries, e, first, hits, scratch):
-                hits.counts[FOUND] = found
-                hits.counts[DOUBTS] = doubts
+                hits.counts[FOUND] = n_found
+                hits.counts[DOUBTS] = n_doubts
                 hits.done[e] = 0
                 return e
             if first and hits.done[e]:
@@ -294,11 +294,11 @@ def block_covers(
     first: bool,
     hits: Hits,
 ) -> Int:
-    """Find covers among the balls from slot ``start`` on, for which ``products`` [active, balls] stand.
+    """Find covers among the balls from slot ``start`` on, from their ``products`` [active, balls].
 
-    A product is ``||s - s'||**2 - (r - r')**2`` less its rounding bound, float32 seen as int32: only where the sign
-    bit is set can there be a cover, and bits are joined ten times as fast as floats are compared. Starts at row
-    ``begin`` of the products; returns the first not done for want of room.
+    A product is ``||s - s'||**2 - (r - r')**2`` less its rounding bound, float32 viewed as int32: there can be a cover
+    only where the sign bit is set, and bits are combined ten times as fast as floats are compared. Starts at row
+    ``begin`` of the products; returns the first row not done because there was no room.
     """
     width = products.shape[1]
     for a in range(begin, products.shape[0]):
@@ -306,14 +306,14 @@ def block_covers(
             return a
         e = np.int64(active[a])
         settled = False
-        for left in range(0, width, _RUN):
-            stop = min(left + _RUN, width)
+        for run_start in range(0, width, _RUN):
+            stop = min(run_start + _RUN, width)
             signs = np.int32(0)
-            for i in range(left, stop):
+            for i in range(run_start, stop):
                 signs |= products[a, i]
             if signs >= 0:
                 continue
-            for i in range(left, stop):
+            for i in range(run_start, stop):
                 if products[a, i] < 0:
                     hits.counts[CANDIDATES] += 1
                     if _judge(balls, start + i, queries, e, first, hits):
@@ -326,7 +326,7 @@ def block_covers(
 
 @hot_kernel
 def scan_covers(balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits) -> Int:
-    """Ask every ball, for the queries from ``begin`` on; return the first one not done for want of room."""
+    """Test every ball, for the queries from ``begin`` on; return the first query not done because there was no room."""
     n = balls[_N]
     for e in range(begin, queries.radii.size):
         if first and hits.done[e]:
@@ -360,8 +360,8 @@ def decide_pairs(
 ) -> None:
     """Write for each pair whether the ball of ``entries[i]`` holds the point ``points[rows[i]]``: 1 or 0.
 
-    Ball ``slot`` belongs to the entry ``owners[slot]``; these ascend. Where the table says alive, the ball is negated.
-    A pair without a ball or without a point (NaN), and one that float64 cannot decide, keeps its verdict.
+    Ball ``slot`` belongs to the entry ``owners[slot]``; these ascend. Here the flag "alive" of the table means negated.
+    A pair without a ball or without a point (NaN), or that float64 cannot decide, keeps its verdict.
     """
     n = balls[_N]
     for i in range(entries.size):

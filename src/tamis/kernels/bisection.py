@@ -12,7 +12,7 @@ __all__ = ["bisect_left"]
 
 @inline_kernel
 def bisect_left(numbers: npt.NDArray[np.int32] | npt.NDArray[np.int64], number: Int, start: Int, stop: Int) -> Int:
-    """Return the first place from ``start`` on whose number is not below ``number``; ``stop`` if there is none before.
+    """Return the first position from ``start`` on whose number is at least ``number``; ``stop`` if there is none.
 
     The numbers from ``start`` to ``stop`` ascend.
     """

@@ -38,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: An integer of a kernel: int64 when compiled, Python's or NumPy's in the plain form.
 Int: TypeAlias = Any
 
-#: Numba's own: what they decorate takes types at compile time and values at run time.
+#: Numba's decorators: the decorated functions take types at compile time and values at run time.
 intrinsic: Callable[[Callable[..., Any]], Any] = numba.extending.intrinsic
 overload: Callable[[Callable[..., Any]], Callable[[Callable[..., Any]], Any]] = numba.extending.overload
 _njit: Callable[..., Any] = njit
@@ -48,7 +48,7 @@ _DefaultPassBuilder: Any = DefaultPassBuilder
 
 
 def _drop_unused(library: Any) -> None:
-    """Remove from a library what nothing in it calls, the wrappers of its callees above all; optimise nothing."""
+    """Remove unused functions from a library, above all the wrappers of its callees, without optimising it."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(library._final_module, library._codegen._pass_builder(opt=0))
@@ -98,5 +98,5 @@ def inline_kernel(function: F) -> F:
 
 
 def atomic_kernel(function: F) -> F:
-    """As :func:`hot_kernel`, but with Python's lock held: no other thread sees a half-made change. Keep it short."""
+    """As :func:`hot_kernel`, but with Python's lock held: no other thread sees a partial change. Keep it short."""
     return cast("F", _njit(**{**HOT_KERNEL, "nogil": False})(function))

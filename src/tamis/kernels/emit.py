@@ -140,10 +140,10 @@ def prefetch(address: Int) -> None:
     """Ask the processor to bring the cache line at ``address`` near; no effect on any answer."""
 
 
-def _call_prefetch(builder: Any, place: Any, nearness: int) -> None:
+def _call_prefetch(builder: Any, pointer: Any, nearness: int) -> None:
     """Write the call that asks for a line; ``nearness`` 3: into the nearest cache, 2: into the second."""
     kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-    builder.call(insert_function(builder.module, kind, "llvm.prefetch.p0"), [place, I32(0), I32(nearness), I32(1)])
+    builder.call(insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, I32(0), I32(nearness), I32(1)])
 
 
 @intrinsic
@@ -193,8 +193,8 @@ def _prefetch_row(_context: Any, array: Any, row: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = builder.extract_value(rows.strides, 0)
-        place = builder.gep(builder.bitcast(rows.data, I8.as_pointer()), [builder.mul(arguments[1], stride)])
-        _call_prefetch(builder, place, 3)
+        pointer = builder.gep(builder.bitcast(rows.data, I8.as_pointer()), [builder.mul(arguments[1], stride)])
+        _call_prefetch(builder, pointer, 3)
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
@@ -231,13 +231,13 @@ def _compress_lanes(_context: Any, address: Any, mask: Any, out: Any, at: Any) -
         kind, flags = ir.VectorType(I32, LANES), ir.VectorType(I1, LANES)
         rows = load(builder, arguments[0], 0, kind)
         array = context.make_array(signature.args[2])(context, builder, arguments[2])
-        place = builder.bitcast(builder.gep(array.data, [arguments[3]]), kind.as_pointer())
+        pointer = builder.bitcast(builder.gep(array.data, [arguments[3]]), kind.as_pointer())
         compress = insert_function(
             builder.module, ir.FunctionType(kind, [kind, kind, flags]), "llvm.x86.avx512.mask.compress.v16i32"
         )
         chosen = builder.bitcast(builder.trunc(arguments[1], I16), flags)
         packed = builder.call(compress, [rows, ir.Constant(kind, [0] * LANES), chosen])
-        builder.store(packed, place).align = 4
+        builder.store(packed, pointer).align = 4
         return builder.ctpop(arguments[1])
 
     return types.int64(types.int64, types.int64, out, types.int64), generate
@@ -249,11 +249,11 @@ def _emit_lanes_compiled(address: Int, mask: Int, out: Any, at: Int) -> Any:
         return _compress_lanes(np.int64(address), np.int64(mask), out, np.int64(at))
 
     def loop(address: Int, mask: Int, out: Any, at: Int) -> Any:
-        left = np.int64(mask)
+        remaining = np.int64(mask)
         count = 0
-        while left != 0:
-            out[at + count] = int32_at(address, lowest_bit(left))
-            left &= left - 1
+        while remaining != 0:
+            out[at + count] = int32_at(address, lowest_bit(remaining))
+            remaining &= remaining - 1
             count += 1
         return count
 
@@ -295,8 +295,8 @@ def _spread_lanes(_context: Any, value: Any, out: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(I32, LANES)
         array = context.make_array(signature.args[1])(context, builder, arguments[1])
-        place = builder.bitcast(builder.gep(array.data, [arguments[2]]), kind.as_pointer())
-        builder.store(splat(builder, arguments[0], kind), place).align = 4
+        pointer = builder.bitcast(builder.gep(array.data, [arguments[2]]), kind.as_pointer())
+        builder.store(splat(builder, arguments[0], kind), pointer).align = 4
         return context.get_dummy_value()
 
     return types.void(types.int64, out, types.int64), generate

@@ -1,7 +1,7 @@
 """Points of the globe as unit vectors, and vectors of length 1.
 
-Single events and tables of events go through the same loops: two roads that round differently would give a point on the
-rim of a circle two answers.
+Single events and tables of events use the same loops: two paths that round differently could give different results for
+a point on the rim of a circle.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Trees of conditions on axes, decided for blocks of events at once.
 
-A tree is a list of steps. A step asks whether an event lies between two ends on an axis, and names the steps that
+A tree is a list of steps. A step tests whether an event lies between two ends on an axis, and names the steps that
 follow if it does and if it does not. Steps lead forward only. A block of `BLOCK` events goes through a tree as a mask:
 each step splits the events that reach it between the two steps that follow.
 
 An axis has the mask of its k lowest events for each k, so the events between two ends are those up to the upper end
-without those below the lower one: two rows of a table. The *rank* of an end, its place among the events, is computed
-once per block for each different end, whatever number of trees asks for it. All comparisons are those of float64.
+without those below the lower one: two rows of a table. The *rank* of an end, its position among the events, is computed
+once per block for each distinct end, however many trees use it. All comparisons are those of float64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tamis.kernels.compile import Int, hot_kernel, kernel
 from tamis.kernels.emit import lowest_bit
 
-__all__ = ["ACCEPT", "BLOCK", "REJECT", "Ends", "TreeColumns", "decide_trees", "match_trees"]
+__all__ = ["ACCEPT", "BLOCK", "REJECT", "TreeColumns", "TreeEnds", "decide_trees", "match_trees"]
 
 #: Events that go through a tree together, and the words of their mask.
 BLOCK = 512
@@ -43,7 +43,7 @@ _Block = tuple[_Masks, _Masks, npt.NDArray[np.uint16]]
 class TreeColumns(NamedTuple):
     """Tree t belongs to ``row[t]`` and has the steps ``step_at[t]:step_at[t + 1]``.
 
-    A step asks for an axis between the ends ``lower`` and ``upper``; ``~lower``: for an event that is not there.
+    A step tests for a value between the ends ``lower`` and ``upper`` of an axis; ``~lower``: for a value outside them.
     ``yes`` and ``no`` count from the first step of the tree; -1: the tree holds, -2: it does not.
     """
 
@@ -56,10 +56,10 @@ class TreeColumns(NamedTuple):
     no: _Shorts
 
 
-class Ends(NamedTuple):
+class TreeEnds(NamedTuple):
     """The different ends of all steps: an axis and a value each; ``order`` sorts them by axis and value.
 
-    The ends of the k-th axis that has any are ``order[axis_at[k]:axis_at[k + 1]]``; ``place`` says of an end which k.
+    The ends of the k-th axis that has any are ``order[axis_at[k]:axis_at[k + 1]]``; ``place`` is the k of each end.
     """
 
     axis: _Ints
@@ -83,7 +83,7 @@ def _lay_axis(values: _Floats, lowest: _Masks) -> _Longs:
 
 
 @hot_kernel
-def _rank(values: _Floats, order: _Longs, ends: Ends, k: Int, ranks: npt.NDArray[np.uint16], below: Int) -> None:
+def _rank(values: _Floats, order: _Longs, ends: TreeEnds, k: Int, ranks: npt.NDArray[np.uint16], below: Int) -> None:
     """Write for each end of an axis how many events lie up to it or, ``below``, below it."""
     rank = 0
     for i in range(ends.axis_at[k], ends.axis_at[k + 1]):
@@ -95,7 +95,7 @@ def _rank(values: _Floats, order: _Longs, ends: Ends, k: Int, ranks: npt.NDArray
 
 @kernel
 def _lay_block(
-    points: tuple[_Floats, _Floats, bool], ends: Ends, lows: _Masks, highs: _Masks, ranks: npt.NDArray[np.uint16]
+    points: tuple[_Floats, _Floats, bool], ends: TreeEnds, lows: _Masks, highs: _Masks, ranks: npt.NDArray[np.uint16]
 ) -> None:
     """Lay the events of a block on all axes that have ends."""
     low, high, is_point = points
@@ -111,10 +111,10 @@ def _lay_block(
 
 
 @hot_kernel
-def _take_all(trees: TreeColumns, t: Int, place: _Ints, block: _Block, mask: _Masks) -> Int:
-    """Take ``mask`` through the steps that a tree begins with and that all must hold.
+def _take_all(trees: TreeColumns, t: Int, axis_of: _Ints, block: _Block, mask: _Masks) -> Int:
+    """Apply the leading steps of a tree that must all hold to ``mask``.
 
-    Return how many there are; -1 when no event is left. Most trees end here, so this goes without the masks of `_take`.
+    Return how many there are; -1 if no event is left. Most trees end here, so this does not need the masks of `_take`.
     """
     lows, highs, ranks = block
     first, last = trees.step_at[t], trees.step_at[t + 1] - 1
@@ -124,48 +124,48 @@ def _take_all(trees: TreeColumns, t: Int, place: _Ints, block: _Block, mask: _Ma
         turned = np.uint64(0)
         if lower < 0:
             lower, turned = ~lower, ~np.uint64(0)
-        above, up_to = highs[place[upper], ranks[0, lower]], lows[place[upper], ranks[1, upper]]
-        some = np.uint64(0)
+        above, up_to = highs[axis_of[upper], ranks[0, lower]], lows[axis_of[upper], ranks[1, upper]]
+        any_event = np.uint64(0)
         for w in range(_WORDS):
-            held = mask[w] & ((up_to[w] & ~above[w]) ^ turned)
-            mask[w] = held
-            some |= held
-        if some == 0:
+            passed = mask[w] & ((up_to[w] & ~above[w]) ^ turned)
+            mask[w] = passed
+            any_event |= passed
+        if any_event == 0:
             return -1
         i += 1
     return i - first
 
 
 @hot_kernel
-def _take(trees: TreeColumns, t: Int, place: _Ints, block: _Block, masks: _Masks) -> Int:
-    """Take the events of ``masks[0]`` through a tree; return the row of ``masks`` with its matches, -1: it has none."""
+def _take(trees: TreeColumns, t: Int, axis_of: _Ints, block: _Block, masks: _Masks) -> Int:
+    """Apply a tree to the events of ``masks[0]``; return the row of ``masks`` with its matches, -1: it has none."""
     lows, highs, ranks = block
     first = trees.step_at[t]
     n = trees.step_at[t + 1] - first
-    begin = _take_all(trees, t, place, block, masks[0])
+    begin = _take_all(trees, t, axis_of, block, masks[0])
     if begin < 0 or begin == n:
         return -1 if begin < 0 else 0
     for i in range(1, n + 2):
         for w in range(_WORDS):
             masks[i, w] = masks[0, w] if i == begin else np.uint64(0)
     for i in range(begin, n):
-        some = np.uint64(0)
+        any_event = np.uint64(0)
         for w in range(_WORDS):
-            some |= masks[i, w]
-        if some == 0:
+            any_event |= masks[i, w]
+        if any_event == 0:
             continue
         lower, upper = trees.lower[first + i], trees.upper[first + i]
         turned = np.uint64(0)
         if lower < 0:
             lower, turned = ~lower, ~np.uint64(0)
-        above, up_to = highs[place[upper], ranks[0, lower]], lows[place[upper], ranks[1, upper]]
+        above, up_to = highs[axis_of[upper], ranks[0, lower]], lows[axis_of[upper], ranks[1, upper]]
         yes, no = trees.yes[first + i], trees.no[first + i]
         yes, no = yes if yes >= 0 else n - 1 - yes, no if no >= 0 else n - 1 - no
         for w in range(_WORDS):
             reached = masks[i, w]
-            held = reached & ((up_to[w] & ~above[w]) ^ turned)
-            masks[yes, w] |= held
-            masks[no, w] |= reached ^ held
+            passed = reached & ((up_to[w] & ~above[w]) ^ turned)
+            masks[yes, w] |= passed
+            masks[no, w] |= reached ^ passed
     return n
 
 
@@ -173,13 +173,13 @@ def _take(trees: TreeColumns, t: Int, place: _Ints, block: _Block, masks: _Masks
 def _all_events(n: Int, mask: _Masks) -> None:
     """Set the mask of a block with n events."""
     for w in range(_WORDS):
-        left = max(0, min(64, n - 64 * w))
-        mask[w] = ~np.uint64(0) if left == 64 else (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        n_bits = max(0, min(64, n - 64 * w))
+        mask[w] = ~np.uint64(0) if n_bits == 64 else (np.uint64(1) << np.uint64(n_bits)) - np.uint64(1)
 
 
 @kernel
 def match_trees(
-    trees: TreeColumns, ends: Ends, points: tuple[_Floats, _Floats, bool], longest: Int
+    trees: TreeColumns, ends: TreeEnds, points: tuple[_Floats, _Floats, bool], longest: Int
 ) -> tuple[_Ints, _Ints]:
     """Return event and row of each match. Events lie between low and high float64[n, axes], NaN without a value.
 
@@ -198,13 +198,13 @@ def match_trees(
             if not trees.living[t]:
                 continue
             _all_events(n, masks[0])
-            last = _take(trees, t, ends.place, (lows, highs, ranks), masks)
-            if last < 0:
+            mask_row = _take(trees, t, ends.place, (lows, highs, ranks), masks)
+            if mask_row < 0:
                 continue
             if count + BLOCK > len(rows):
                 events, rows = np.append(events, events), np.append(rows, rows)
             for w in range(_WORDS):
-                word = masks[last, w]
+                word = masks[mask_row, w]
                 while word:
                     events[count], rows[count] = begin + 64 * w + lowest_bit(word), trees.row[t]
                     count += 1
@@ -214,9 +214,9 @@ def match_trees(
 
 @kernel
 def decide_trees(
-    trees: TreeColumns, ends: Ends, low: _Floats, high: _Floats, pairs: tuple[_Longs, _Longs]
+    trees: TreeColumns, ends: TreeEnds, low: _Floats, high: _Floats, pairs: tuple[_Longs, _Longs]
 ) -> npt.NDArray[np.bool_]:
-    """Say for each pair of event and tree whether the tree holds."""
+    """Return for each pair of event and tree whether the tree holds."""
     events, numbers = pairs
     holds = np.empty(len(events), np.bool_)
     for p in range(len(events)):
@@ -225,10 +225,10 @@ def decide_trees(
         i: Int = 0
         while i >= 0:
             lower, upper = trees.lower[first + i], trees.upper[first + i]
-            wanted = lower >= 0
-            lower = lower if wanted else ~lower
+            is_inside_wanted = lower >= 0
+            lower = lower if is_inside_wanted else ~lower
             axis = ends.axis[upper]
             inside = low[event, axis] <= ends.value[upper] and high[event, axis] >= ends.value[lower]
-            i = trees.yes[first + i] if inside == wanted else trees.no[first + i]
+            i = trees.yes[first + i] if inside == is_inside_wanted else trees.no[first + i]
         holds[p] = i == ACCEPT and trees.living[t] != 0
     return holds

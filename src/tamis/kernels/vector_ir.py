@@ -76,8 +76,8 @@ def _array_at_compiled(context: Any, builder: Any, signature: Any, arguments: An
     kind = signature.return_type
     array = _make_array(kind)(context, builder)
     address, count = (
-        context.cast(builder, value, given, types.int64)
-        for value, given in zip(arguments[:2], signature.args[:2], strict=True)
+        context.cast(builder, value, kind_of_value, types.int64)
+        for value, kind_of_value in zip(arguments[:2], signature.args[:2], strict=True)
     )
     size = context.get_constant(types.intp, np.dtype(str(kind.dtype)).itemsize)
     data = builder.inttoptr(address, array.data.type)
@@ -95,7 +95,7 @@ def splat(builder: Any, value: Any, kind: Any) -> Any:
 
 def load(builder: Any, address: Any, offset: Int, kind: Any) -> Any:
     """Load one vector from ``address + offset`` bytes; no alignment is assumed beyond the element's."""
-    place = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
-    vector = builder.load(place)
+    pointer = builder.inttoptr(builder.add(address, I64(offset)), kind.as_pointer())
+    vector = builder.load(pointer)
     vector.align = kind.element.width // 8
     return vector

@@ -1,7 +1,7 @@
 """Distances between vectors, with a bound on their rounding error.
 
-The truth of a ball is the real-number sentence ``||x - c|| <= r`` on the given float64 values. These
-kernels decide it when rounding cannot matter and say so when it could; the caller then asks rational
+The exact meaning of a ball is ``||x - c|| <= r`` in real numbers, on the given float64 values. These
+kernels decide it when rounding cannot matter and return UNCERTAIN when it could; the caller then uses rational
 arithmetic. The sum of squares has only non-negative terms, so its relative error is at most
 ``(n + 3) * 2**-53`` however the terms are added; blocked or BLAS sums may use the same bound.
 """
@@ -23,7 +23,7 @@ _SAFE_LOW, _SAFE_HIGH = 1e-280, 1e280
 
 @hot_kernel
 def ball_side(point: npt.NDArray[np.float64], center: npt.NDArray[np.float64], radius: float) -> int:
-    """Say whether ``point`` lies in the closed ball: INSIDE, OUTSIDE, or UNCERTAIN for float64."""
+    """Return whether ``point`` lies in the closed ball: INSIDE, OUTSIDE, or UNCERTAIN for float64."""
     total = 0.0
     for i in range(point.shape[0]):
         difference = point[i] - center[i]

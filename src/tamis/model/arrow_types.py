@@ -1,4 +1,4 @@
-"""Which attribute type an Arrow column suggests."""
+"""Derives attribute types from Arrow columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
     schema = source if isinstance(source, pa.Schema) else getattr(source, "schema", None)
     if not isinstance(schema, pa.Schema):
         raise SchemaError("", f"expected an Arrow table or schema, not {type(source).__name__}")
-    found: dict[str, AttributeType] = {}
+    types: dict[str, AttributeType] = {}
     twice = repeated(schema.names)
     if twice is not None:
         raise SchemaError(twice, "duplicate column")
@@ -32,8 +32,8 @@ def schema_from_arrow(source: Any) -> dict[str, AttributeType]:
         column = None if source is schema else source.column(field.name)
         kind = type_of_arrow(field, plain_type(field.type), column)
         if kind is not None:
-            found[field.name] = kind
-    return found
+            types[field.name] = kind
+    return types
 
 
 def repeated(names: Iterable[str]) -> str | None:

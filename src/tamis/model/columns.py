@@ -12,8 +12,8 @@ region    object array of shapely geometry
 vector    float64[n, d]
 ========= ============================================================================
 
-A value that does not fit is noted with its row, and is absent from the mask. What has a fast path goes
-through it (`AttributeType.from_arrow`, ``from_numpy``); whatever has none is taken value by value through
+A value that does not fit is recorded with its row, and is absent from the mask. Columns with a fast path use it
+(`AttributeType.from_arrow`, ``from_numpy``); all others are converted value by value with
 `AttributeType.canonical`, so both agree.
 Coordinates of a vector are float64: an integer beyond 2**53 is rounded to the nearest, as in a single event.
 """
@@ -67,7 +67,7 @@ def joined_column(name: str, columns: Sequence[Any], n: int) -> Column:
 
 
 def _strings(name: str, data: Any) -> pa.Array:
-    """Return a column as Arrow strings; what is not a string is missing."""
+    """Return a column as Arrow strings; values that are not strings are missing."""
     if isinstance(data, pa.ChunkedArray | pa.Array):
         data = _plain_array(data)
         if not is_text(data.type):
@@ -81,7 +81,7 @@ def _strings(name: str, data: Any) -> pa.Array:
 
 
 def presence_column(data: Any) -> Column:
-    """Return a column that is true wherever there is a value, whatever its type."""
+    """Return a column that is true for each row with a value of any type."""
     present = _presence(data)
     return Column(Boolean(), np.ones(len(present), dtype=bool), present)
 
@@ -132,7 +132,7 @@ def _from_arrow(name: str, kind: AttributeType, data: pa.ChunkedArray | pa.Array
 
 
 def _from_pandas(name: str, kind: AttributeType, data: Any) -> Column:
-    """Read a pandas series, in which NaN stands for a missing value whatever the type."""
+    """Read a pandas series, in which NaN is a missing value for every type."""
     try:
         return _from_arrow(name, kind, pa.Array.from_pandas(data))
     except (pa.ArrowException, UnicodeError, OverflowError):  # mixed objects, strings that are not text

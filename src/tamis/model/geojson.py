@@ -23,7 +23,7 @@ def from_geojson(value: Mapping[str, object]) -> shapely.Geometry:
     """
     kind = value.get("type")
     if kind == "GeometryCollection":
-        return shapely.GeometryCollection([_member(one) for one in _some(value.get("geometries"), "geometries")])
+        return shapely.GeometryCollection([_member(member) for member in _some(value.get("geometries"), "geometries")])
     make = _MAKERS.get(kind) if isinstance(kind, str) else None
     if make is None:
         raise UnfitError(f"expected GeoJSON of type {', '.join(_MAKERS)} or GeometryCollection, not {kind!r}")
@@ -37,7 +37,7 @@ def to_geojson(geometry: shapely.Geometry) -> dict[str, object]:
     {'type': 'Point', 'coordinates': [1.0, 2.0]}
     """
     if isinstance(geometry, shapely.GeometryCollection):
-        return {"type": geometry.geom_type, "geometries": [to_geojson(one) for one in geometry.geoms]}
+        return {"type": geometry.geom_type, "geometries": [to_geojson(geom) for geom in geometry.geoms]}
     return {"type": geometry.geom_type, "coordinates": _coordinates(geometry)}
 
 
@@ -45,7 +45,7 @@ def _coordinates(geometry: shapely.Geometry) -> list[object]:
     if isinstance(geometry, shapely.Polygon):
         return [_coordinates(ring) for ring in (geometry.exterior, *geometry.interiors)]
     if hasattr(geometry, "geoms"):
-        return [_coordinates(one) for one in geometry.geoms]
+        return [_coordinates(geom) for geom in geometry.geoms]
     rows: list[object] = shapely.get_coordinates(geometry, include_z=geometry.has_z).tolist()
     return rows[0] if isinstance(geometry, shapely.Point) else rows  # type: ignore[return-value]
 
@@ -60,9 +60,9 @@ def point_of(value: object) -> shapely.Point:
 
 def _points(positions: Sequence[object]) -> shapely.MultiPoint:
     """Return points; in one step where all are lists of two numbers, or all of three."""
-    if {len(one) if isinstance(one, list | tuple) else 0 for one in positions} in ({2}, {3}):
+    if {len(position) if isinstance(position, list | tuple) else 0 for position in positions} in ({2}, {3}):
         return shapely.multipoints(_numbers(positions, "a point is a pair of numbers x, y"))
-    return shapely.MultiPoint([point_of(one) for one in positions])
+    return shapely.MultiPoint([point_of(position) for position in positions])
 
 
 def _member(value: object) -> shapely.Geometry:
@@ -95,12 +95,12 @@ def _polygon(coordinates: object) -> shapely.Polygon:
 
 
 def _positions(coordinates: object, what: str, least: int) -> _Positions:
-    found = _numbers(coordinates, f"a GeoJSON {what} is a list of [x, y]")
-    if found.ndim != 2 or found.shape[1] not in (2, 3):
+    array = _numbers(coordinates, f"a GeoJSON {what} is a list of [x, y]")
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise UnfitError(f"a GeoJSON {what} is a list of [x, y]")
-    if len(found) < least:
+    if len(array) < least:
         raise UnfitError(f"a GeoJSON {what} has at least {'four' if least == 4 else 'two'} positions")
-    return found
+    return array
 
 
 def _numbers(value: object, problem: str) -> npt.NDArray[np.float64]:
@@ -110,17 +110,21 @@ def _numbers(value: object, problem: str) -> npt.NDArray[np.float64]:
         raise UnfitError(problem) from None
     if array.dtype.kind not in "iuf" or np.ma.is_masked(value):
         raise UnfitError(problem)
-    found = array.astype(np.float64)
-    if not np.isfinite(found).all():  # shapely would warn, too
+    numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():  # shapely would warn, too
         raise UnfitError("NaN and infinity are not coordinates")
-    return found
+    return numbers
 
 
 _MAKERS: dict[str, Callable[[object], shapely.Geometry]] = {
     "Point": point_of,
     "LineString": _line,
     "Polygon": _polygon,
-    "MultiPoint": lambda given: _points(_some(given, "a list of positions")),
-    "MultiLineString": lambda given: shapely.MultiLineString([_line(one) for one in _some(given, "a list of lines")]),
-    "MultiPolygon": lambda given: shapely.MultiPolygon([_polygon(one) for one in _some(given, "a list of polygons")]),
+    "MultiPoint": lambda coordinates: _points(_some(coordinates, "a list of positions")),
+    "MultiLineString": lambda coordinates: shapely.MultiLineString(
+        [_line(line) for line in _some(coordinates, "a list of lines")]
+    ),
+    "MultiPolygon": lambda coordinates: shapely.MultiPolygon(
+        [_polygon(polygon) for polygon in _some(coordinates, "a list of polygons")]
+    ),
 }

@@ -1,4 +1,4 @@
-"""WKT and WKB of others, checked before GEOS reads them.
+"""Checks WKT and WKB from outside before GEOS reads them.
 
 The readers of GEOS (before 3.15) recurse once per level of nesting: a value of 100,000 levels overflows the stack and
 ends the process, and no exception is raised that could be caught. So every value is checked here first, in time linear
@@ -9,7 +9,7 @@ in its length and without recursion:
   collection inside a collection is refused, so that no value has more than `MAX_DEPTH` levels;
 * the counts in WKB fit its length; the rings of WKB and the parentheses of WKT are bounded.
 
-`read_wkt`, `read_wkb` and `read_wkb_column` are the only doors to GEOS for values that others wrote.
+`read_wkt`, `read_wkb` and `read_wkb_column` are the only functions that pass values from outside to GEOS.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def read_point_column(array: pa.Array) -> npt.NDArray[np.float64] | None:
 _NESTED = "a collection inside a collection; write its parts into the outer one"
 
 
-#: What GEOS says of common mistakes, and what to do.
+#: Messages of GEOS about common mistakes, and our explanations.
 _REASONS = {
     "closed linestring": "repeat the first point of a ring at its end",
     "Expected number but encountered ','": "the numbers of a point have a space between them: POINT(13.4 52.5)",
@@ -196,7 +196,7 @@ def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
             return reader(value)
     except (shapely.errors.GEOSException, TypeError, ValueError) as error:
         reason = str(error).split("\n")[0].removeprefix("ParseException: ")
-        reason = next((told for sign, told in _REASONS.items() if sign in reason), reason)
+        reason = next((explanation for sign, explanation in _REASONS.items() if sign in reason), reason)
         raise UnfitError(f"not {form}: {reason}") from None
 
 
@@ -248,7 +248,7 @@ def _check_flat(walk: _Walk, kind: int) -> None:
 
 @dataclass
 class _Walk:
-    """A place in WKB that moves over one geometry after the other."""
+    """A position in WKB that advances over one geometry after the other."""
 
     data: bytes
     at: int = 0
@@ -274,7 +274,7 @@ class _Walk:
         return kind
 
     def skip_body(self, kind: int) -> None:
-        """Move behind the coordinates of a point, a line or a polygon."""
+        """Skip the coordinates of a point, a line or a polygon."""
         if kind == _POINT:
             self._take(8 * self.n_dimensions)
         elif kind == _LINE:
@@ -307,7 +307,7 @@ class _Walk:
 
 
 def _is_flat(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Say for each value of a binary array whether its first bytes are those of a point or polygon."""
+    """Return for each value of a binary array whether its first bytes are those of a point or polygon."""
     flat = np.zeros(len(array), np.bool_)
     _, offsets, data = array.buffers()
     if not len(array) or data is None:

@@ -34,7 +34,7 @@ class LikePattern:
 
     @property
     def prefix(self) -> str | None:
-        """What every match starts with, when that alone decides (``abc%``)."""
+        """The prefix of every match, if the pattern is a prefix test (``abc%``)."""
         if len(self.pieces) > 1 and not any(self.pieces[1:]):
             return _literal(self.pieces[0])
         return None
@@ -98,7 +98,7 @@ def like_matches(pattern: str, text: str) -> bool:
 
 
 def prefix_stop(prefix: str) -> str | None:
-    r"""Return the first string after all that start with ``prefix``; None when there is none.
+    r"""Return the first string after all that start with ``prefix``; None if there is none.
 
     >>> prefix_stop("ab"), prefix_stop("a\U0010ffff"), prefix_stop("")
     ('ac', 'b', None)
@@ -111,8 +111,8 @@ def prefix_stop(prefix: str) -> str | None:
 
 
 def _literal(piece: Sequence[str | None]) -> str | None:
-    known = [character for character in piece if character is not None]
-    return "".join(known) if len(known) == len(piece) else None
+    characters = [character for character in piece if character is not None]
+    return "".join(characters) if len(characters) == len(piece) else None
 
 
 def _fits_at(piece: _Piece, text: str, position: int) -> bool:
@@ -123,8 +123,8 @@ def _find(piece: _Piece, text: str, start: int, end: int) -> int:
     """Return where the earliest fit of a piece in text[start:end] ends, or -1."""
     literal = _literal(piece)
     if literal is not None:
-        found = text.find(literal, start, end)
-        return -1 if found < 0 else found + len(literal)
+        at = text.find(literal, start, end)
+        return -1 if at < 0 else at + len(literal)
     wild = sum(1 << i for i, want in enumerate(piece) if want is None)
     masks: dict[str, int] = {}
     for i, want in enumerate(piece):

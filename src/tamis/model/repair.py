@@ -1,4 +1,4 @@
-"""Geometry that is not valid, made valid.
+"""Repairs invalid geometry.
 
 A ring encloses what it winds around, in either direction: both triangles of a figure of eight. Holes are taken out of
 the polygon that they meet; a hole that lies outside becomes a polygon. If its holes leave nothing of a polygon, the
@@ -37,7 +37,7 @@ class NothingLeftError(UnfitError):
 
 
 def repaired(geometry: shapely.Geometry) -> shapely.Geometry:
-    """Return what is valid of a plane geometry with finite coordinates; its dimension stays, a collection's too.
+    """Return a valid version of a plane geometry with finite coordinates, of the same dimension.
 
     `NothingLeftError` when nothing is left, `LimitError` when too many of its edges meet.
 

@@ -1,4 +1,4 @@
-"""Schema: the attributes events may carry, by name and type.
+"""The schema: the attributes that events may have, by name and type.
 
 A schema never changes; `extended` returns a larger one. That is how an engine without a schema learns:
 it extends what it knows by the types a subscription's literals or an event's first values show, and two
@@ -74,7 +74,7 @@ class Schema(Mapping[str, AttributeType]):
         self, attributes: Mapping[str, AttributeType] | None = None, *, unasked: frozenset[str] = frozenset()
     ) -> None:
         self._attributes = dict(attributes or {})
-        #: Attributes that events have shown and no filter has named: a value of another type is only present.
+        #: Attributes known from events only, which no filter has named: a value of another type counts as present.
         self.unasked = unasked
         if len(self._attributes) > MAX_DECLARED:
             raise LimitError("attributes of a schema", len(self._attributes), MAX_DECLARED)
@@ -85,11 +85,11 @@ class Schema(Mapping[str, AttributeType]):
                 raise SchemaError(name, f"a name does not begin with {COMPUTED!r}: computed values are called so")
             if not isinstance(kind, AttributeType):
                 raise SchemaError(name, f"expected a type such as tamis.Number(), not {kind!r}")
-        #: How each attribute is read, found once instead of for every value.
+        #: The reader of each attribute, looked up once instead of for every value.
         self._canonical = {name: kind.canonical for name, kind in self._attributes.items()}
         #: The names that may reach into nested objects.
         self._paths = [name for name in self._attributes if "." in name]
-        #: The strings that read a value of any type.
+        #: The string attributes that accept a value of any type.
         self._coerced = {name for name, kind in self._attributes.items() if type(kind) is String and kind.coerce}
         self._joins_strings = ALL_STRINGS in self._attributes and isinstance(self._attributes[ALL_STRINGS], String)
 
@@ -104,7 +104,7 @@ class Schema(Mapping[str, AttributeType]):
 
     @functools.cached_property
     def _from_wire(self) -> dict[str, Callable[[Any], Value]]:
-        """How each attribute is read from the wire; made when it is needed: learning makes many schemas."""
+        """The reader of each attribute for wire values; created on first use, because learning creates many schemas."""
         return {name: kind.from_wire for name, kind in self._attributes.items()}
 
     @property
@@ -136,7 +136,7 @@ class Schema(Mapping[str, AttributeType]):
 
         Raises `EventError` that names the attribute and the value (NaN and infinity are refused).
         """
-        if type(raw) is not dict and not isinstance(raw, Mapping):  # to ask a protocol takes longer than to read
+        if type(raw) is not dict and not isinstance(raw, Mapping):  # a Protocol check is slower than reading
             raise EventError("", raw, "an event must be a mapping from attribute to value", row)
         return self._with_strings(self._read(raw, self._canonical, row), raw)
 
@@ -163,7 +163,7 @@ class Schema(Mapping[str, AttributeType]):
         return event
 
     def _with_strings(self, event: dict[str, Value], raw: Mapping[str, Any]) -> dict[str, Value]:
-        """Add all strings of a raw event, if the schema asks for them and the event does not carry them."""
+        """Add all strings of a raw event, if the schema has the attribute for them and the event does not."""
         if self._joins_strings and ALL_STRINGS not in event:
             text = joined_strings(raw)
             if text is not None:
@@ -201,6 +201,8 @@ class Schema(Mapping[str, AttributeType]):
             name: value if value is True else self._attributes[name].to_wire(value) for name, value in event.items()
         }
         kept = {name for name in self.unasked & wire.keys() if wire[name] is True} | (wire.keys() & self._coerced)
+        if ALL_STRINGS not in raw:
+            kept.discard(ALL_STRINGS)
         objects: list[str] = []
         for name in kept:
             value = value_at(raw, name)
@@ -213,18 +215,18 @@ class Schema(Mapping[str, AttributeType]):
         return wire
 
     def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
-        """Return this schema with what ``source`` shows added; a conflict names both sides.
+        """Return this schema extended by the types that ``source`` shows; an error about a conflict names both sides.
 
         What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or
         only events have shown its type.
         """
         added = {}
         for name, kind in found.items():
-            known = self._attributes.get(name)
-            if known is None or (known != kind and _gives_way(known, kind, name in self.unasked)):
+            known_type = self._attributes.get(name)
+            if known_type is None or (known_type != kind and _gives_way(known_type, kind, name in self.unasked)):
                 added[name] = kind
-            elif not known.agrees_with(kind):
-                raise SchemaError(name, f"known as {known.words}, but {source} uses it as {kind.words}")
+            elif not known_type.agrees_with(kind):
+                raise SchemaError(name, f"known as {known_type.words}, but {source} uses it as {kind.words}")
         if not added and self.unasked.isdisjoint(found):
             return self
         return Schema(self._attributes | added, unasked=self.unasked - found.keys())
@@ -250,7 +252,7 @@ class Schema(Mapping[str, AttributeType]):
         unasked = read.get("unasked", [])
         if not isinstance(unasked, list) or not all(isinstance(name, str) and name in attributes for name in unasked):
             raise SchemaError("", "unasked: expected a list of attributes of the schema")
-        kinds = {name: _from_description(name, one) for name, one in attributes.items()}
+        kinds = {name: _from_description(name, description) for name, description in attributes.items()}
         return cls(kinds, unasked=frozenset(unasked))
 
     @classmethod
@@ -272,9 +274,9 @@ def shown_by_events(schema: Schema, found: Mapping[str, AttributeType]) -> Schem
     return Schema({**schema, **found}, unasked=schema.unasked | found.keys()) if found else schema
 
 
-def _gives_way(known: AttributeType, kind: AttributeType, is_unasked: bool) -> bool:
-    """Whether an attribute that is asked for the text of any value becomes a string that reads any value."""
-    return isinstance(kind, String) and kind.coerce and (isinstance(known, String) or is_unasked)
+def _gives_way(known_type: AttributeType, kind: AttributeType, is_unasked: bool) -> bool:
+    """Whether an attribute whose values are compared as text becomes a string that accepts any value."""
+    return isinstance(kind, String) and kind.coerce and (isinstance(known_type, String) or is_unasked)
 
 
 #: Types of values that have nothing inside.
@@ -298,16 +300,16 @@ def learn_from_event(schema: Schema, raw: Mapping[str, Any]) -> Schema:
     """
     if not isinstance(raw, Mapping):
         raise EventError("", raw, "an event must be a mapping from attribute to value")
-    found: dict[str, AttributeType] = {}
+    types: dict[str, AttributeType] = {}
     for name, value in itertools.chain(raw.items(), leaves_of(raw)):
-        if len(schema) + len(found) >= MAX_ATTRIBUTES:
+        if len(schema) + len(types) >= MAX_ATTRIBUTES:
             break
         if not isinstance(name, str) or not name or name[0] == COMPUTED or name in schema or _is_missing(value):
             continue
         kind = type_of_value(value)
         if kind is not None:
-            found[name] = kind
-    return shown_by_events(schema, found)
+            types[name] = kind
+    return shown_by_events(schema, types)
 
 
 def presence_of(schema: Schema, raw: Mapping[str, Any]) -> dict[str, bool]:
@@ -338,19 +340,19 @@ def _describe(kind: AttributeType) -> dict[str, object]:
     return {"type": kind.name, **fields}
 
 
-def _from_description(name: str, one: object) -> AttributeType:
-    given = one.get("type") if isinstance(one, dict) else None
-    kind = find_type(given) if isinstance(given, str) else None
-    if not isinstance(one, dict) or kind is None:
-        raise SchemaError(name, f'expected {{"type": one of {", ".join(type_names())}}}, not {one!r}')
+def _from_description(name: str, description: object) -> AttributeType:
+    type_name = description.get("type") if isinstance(description, dict) else None
+    kind = find_type(type_name) if isinstance(type_name, str) else None
+    if not isinstance(description, dict) or kind is None:
+        raise SchemaError(name, f'expected {{"type": one of {", ".join(type_names())}}}, not {description!r}')
     fields = {
         key: _from_description(name, value) if isinstance(value, dict) else value
-        for key, value in one.items()
+        for key, value in description.items()
         if key != "type"
     }
     try:
         return kind(**fields)
     except TypeError:
-        raise SchemaError(name, f"a {given} does not take {', '.join(fields) or 'nothing'}") from None
+        raise SchemaError(name, f"a {type_name} does not take {', '.join(fields) or 'nothing'}") from None
     except SchemaError as error:
         raise SchemaError(name, error.problem) from None

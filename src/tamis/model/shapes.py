@@ -1,4 +1,4 @@
-"""Geometry as people write it, turned into valid shapely geometry or refused with a reason.
+"""Converts geometry in any input format to valid shapely geometry, or refuses it with a reason.
 
 The values of a region attribute, and what conditions compare them with, may be points, lines, polygons, several of
 them, or a collection. Most are *plain*: a point, or a simple polygon, whose ring neither crosses nor touches itself and
@@ -49,7 +49,7 @@ __all__ = [
     "valid",
 ]
 
-#: What a region attribute of an event may carry: a point, a line, a polygon, several of them, or a collection.
+#: The geometry of a region attribute: a point, a line, a polygon, several of them, or a collection.
 RegionValue: TypeAlias = shapely.Geometry
 
 #: What a condition may compare with.
@@ -67,7 +67,7 @@ _NEAR_THE_ANTIMERIDIAN = 120
 #: How often a geometry is cut or repaired, and looked at again. Cut pieces do not jump, so few need more than three.
 _MAX_ROUNDS = 6
 
-#: Up to this many rows it is quicker to compare every pair of edges than to sweep.
+#: Up to this many rows it is faster to compare every pair of edges than to sweep.
 _ROWS_TO_COMPARE = 200
 
 _POINT, _POLYGON = int(shapely.GeometryType.POINT), int(shapely.GeometryType.POLYGON)
@@ -88,12 +88,12 @@ def region(value: object, *, drop_z: bool = False, geodetic: bool = False, repai
 
 def polygon(value: object) -> shapely.Polygon:
     """Return the simple polygon that ``value`` describes, or raise `UnfitError`."""
-    found = region(value)
-    if isinstance(found, shapely.Polygon):
-        if is_simple(found):
-            return found
+    geometry = region(value)
+    if isinstance(geometry, shapely.Polygon):
+        if is_simple(geometry):
+            return geometry
         raise UnfitError(_NO_HOLES)
-    raise UnfitError(f"expected a polygon, not a {_word(found)}")
+    raise UnfitError(f"expected a polygon, not a {_word(geometry)}")
 
 
 class Part(NamedTuple):
@@ -117,7 +117,7 @@ def operand(value: object) -> Operand:
 
 
 def fitted(geometry: Operand, *, drop_z: bool = False, geodetic: bool = False, repair: bool = False) -> Operand:
-    """Return what `operand` read as an attribute holds it, valid, or raise `UnfitError`.
+    """Return the geometry that `operand` read in the valid form that an attribute stores, or raise `UnfitError`.
 
     ``drop_z``: without its third coordinate. ``geodetic``: longitude and latitude, split at the antimeridian.
     ``repair``: what is not valid is repaired (`tamis.model.repair`).
@@ -186,7 +186,7 @@ def is_polygonal(found: Operand) -> bool:
 
 
 def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
-    """Say of each geometry of an array whether it is neither a point nor a simple polygon; None is neither."""
+    """Return for each geometry of an array whether it is neither a point nor a simple polygon; None is neither."""
     kinds = shapely.get_type_id(values)
     compound: npt.NDArray[np.bool_] = (kinds > _POINT) & (kinds != _POLYGON)
     polygons = kinds == _POLYGON
@@ -197,10 +197,13 @@ def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
 
 def parts_of(found: Operand) -> list[Part]:
     """Return the parts of a geometry of polygons; those of a simple polygon are itself."""
-    some = [found] if isinstance(found, shapely.Polygon) else list(found.geoms)
+    polygons = [found] if isinstance(found, shapely.Polygon) else list(found.geoms)
     if is_simple(found):
-        return [Part(some[0], ())]
-    return [Part(shapely.Polygon(one.exterior), tuple(shapely.Polygon(ring) for ring in one.interiors)) for one in some]
+        return [Part(polygons[0], ())]
+    return [
+        Part(shapely.Polygon(polygon.exterior), tuple(shapely.Polygon(ring) for ring in polygon.interiors))
+        for polygon in polygons
+    ]
 
 
 def n_rings(geometry: Operand) -> int:
@@ -214,13 +217,13 @@ def n_rings(geometry: Operand) -> int:
 
 def geometries_of(values: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
     """Return the values that are shapely geometry, None for the others."""
-    found = values.copy()
-    found[~shapely.is_geometry(values)] = None
-    return found
+    geometries = values.copy()
+    geometries[~shapely.is_geometry(values)] = None
+    return geometries
 
 
 def plain_rings(values: npt.NDArray[np.object_]) -> tuple[Rings, npt.NDArray[np.bool_]]:
-    """Return what is sure to be a valid region in flat arrays, and which values are; others have no rows.
+    """Return the values that are surely valid regions, in flat arrays, and which values they are; others have no rows.
 
     Sure are shapely points, and polygons of up to `_ROWS_TO_COMPARE` rows that are simple; all are judged at once.
     What is not sure may still be a region: ask `region`.
@@ -316,14 +319,14 @@ def _check_size(geometry: shapely.Geometry) -> None:
 
 
 def _unwrapped(geometry: shapely.Geometry) -> shapely.Geometry:
-    """Return the only point or polygon of a geometry of several, any other geometry as it is."""
+    """Return the only point or polygon of a multi-geometry with one part; any other geometry unchanged."""
     if isinstance(geometry, shapely.MultiPolygon | shapely.MultiPoint) and len(geometry.geoms) == 1:
         return geometry.geoms[0]
     return geometry
 
 
 def _flaw(geometry: shapely.Geometry) -> str | None:
-    """Say why a geometry is not valid; None if it is."""
+    """Return why a geometry is not valid; None if it is."""
     if geometry.is_empty:
         return "an empty part of a geometry"
     if isinstance(geometry, shapely.Point):
@@ -343,9 +346,9 @@ def _flaw(geometry: shapely.Geometry) -> str | None:
     return None
 
 
-def _ring_flaw(found: shapely.Polygon) -> str | None:
-    """Say why a polygon without holes is not simple; None if it is."""
-    ring = np.ascontiguousarray(shapely.get_coordinates(found))
+def _ring_flaw(polygon: shapely.Polygon) -> str | None:
+    """Return why a polygon without holes is not simple; None if it is."""
+    ring = np.ascontiguousarray(shapely.get_coordinates(polygon))
     points = ring.view(np.complex128)[:, 0]  # one comparison for both coordinates
     others = points[points != points[0]] if points.size else points  # a hole may be empty
     if not others.size or (others == others[0]).all():
@@ -353,7 +356,7 @@ def _ring_flaw(found: shapely.Polygon) -> str | None:
     if (points[1:] == points[:-1]).any():
         return "a polygon with a repeated point"
     with np.errstate(all="ignore"):  # GEOS overflows on coordinates near the largest float64
-        flaw = _find_flaw(found, ring)
+        flaw = _find_flaw(polygon, ring)
     return None if flaw is None else f"not a simple polygon: {flaw}"
 
 
@@ -362,20 +365,20 @@ def _members(geometry: shapely.Geometry) -> list[shapely.Geometry]:
     parts = shapely.get_parts(geometry)
     if not isinstance(geometry, shapely.GeometryCollection):
         return list(parts)
-    return [one for part in parts for one in ([part] if part.is_empty else shapely.get_parts(part))]
+    return [member for part in parts for member in ([part] if part.is_empty else shapely.get_parts(part))]
 
 
 def _rings(geometry: shapely.Geometry) -> list[_Ring]:
     """Return the coordinates of all rings and lines of a geometry."""
     if isinstance(geometry, shapely.Polygon) and not len(geometry.interiors):
         return [shapely.get_coordinates(geometry)]
-    found: list[_Ring] = []
+    rings: list[_Ring] = []
     for part in _members(geometry):
         if isinstance(part, shapely.Polygon):
-            found += [shapely.get_coordinates(ring) for ring in (part.exterior, *part.interiors)]
+            rings += [shapely.get_coordinates(ring) for ring in (part.exterior, *part.interiors)]
         elif isinstance(part, shapely.LineString):
-            found.append(shapely.get_coordinates(part))
-    return found
+            rings.append(shapely.get_coordinates(part))
+    return rings
 
 
 def _first_jump(geometry: shapely.Geometry) -> tuple[float, float] | None:
@@ -397,10 +400,10 @@ def _find_jump(ring: npt.NDArray[np.float64]) -> tuple[float, float] | None:
     return float(x[at]), float(x[at + 1])
 
 
-def _find_flaw(found: shapely.Polygon, ring: npt.NDArray[np.float64]) -> str | None:
-    """Say where a polygon, whose ring this is, crosses or touches itself; None if it does not."""
+def _find_flaw(polygon: shapely.Polygon, ring: npt.NDArray[np.float64]) -> str | None:
+    """Return where a polygon with this ring crosses or touches itself; None if it does not."""
     if len(ring) <= _ROWS_FOR_GEOS:
-        return None if found.is_valid else str(shapely.is_valid_reason(found))
+        return None if polygon.is_valid else str(shapely.is_valid_reason(polygon))
     from tamis.kernels.polygons.ring import find_contact  # late: importing tamis must not import numba
 
     contact = find_contact(ring)

@@ -1,7 +1,7 @@
 """Strict JSON (promise S14): no NaN or Infinity, no number beyond float64, no key twice; and events in it.
 
-Python's own reader accepts the first, turns ``1e999`` into infinity and keeps the last of two equal keys; a
-text that relies on any of these says something else than its author meant.
+Python's own reader accepts NaN and Infinity, turns ``1e999`` into infinity and keeps the last of two equal keys; in
+each case the result is not what the author meant.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def read_event(data: bytes | bytearray | memoryview | str) -> Object:
 
 
 def _read_flat(data: bytes | str) -> Object | None:
-    """Return a flat object of numbers, strings and booleans, ten times as quickly; None: it may be something else.
+    """Return a flat object of numbers, strings and booleans, ten times as fast; None if it may be something else.
 
     The quick reader keeps the last of two equal keys. An object has a colon for each key, so one that has as many keys
     as there are colons has none twice.
     """
     try:
         event = _DECODE(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader says why
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader raises the error
         return None
     if type(event) is not dict or not _FLAT.issuperset(map(type, event.values())):
         return None
@@ -87,7 +87,7 @@ def _read_flat(data: bytes | str) -> Object | None:
 
 
 def read_object(text: str) -> Object:
-    """Return the object a text holds, or raise ValueError with a message for people.
+    """Return the object that a text contains, or raise ValueError with a message for users.
 
     >>> read_object('{"mag": 1e999}')
     Traceback (most recent call last):
@@ -129,16 +129,16 @@ def _is_deeper(value: object, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner if isinstance(one, dict | list))
+    return levels == 0 or any(_is_deeper(child, levels - 1) for child in inner if isinstance(child, dict | list))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Object:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise RefusedError(f"duplicate key {twice!r}")
-    return found
+    return members
 
 
 def _finite(text: str) -> float:

@@ -76,7 +76,7 @@ class Relation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The attribute's value (or its absence) belongs to a set: ranges, equality, IN, <>, prefix, NULL."""
+    """The attribute's value, or its absence, belongs to a set: ranges, equality, IN, <>, prefix, NULL."""
 
     attribute: str
     allowed: ValueSet
@@ -174,9 +174,9 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """Some element of a repeated attribute satisfies ``condition``; ``negated``: the attribute is there and none does.
+    """Some element of a repeated attribute satisfies ``condition``; negated: there is a value and no element does.
 
-    The condition speaks of one element, under the name of the attribute. Two such conditions may be met by different
+    The condition is on one element, under the name of the attribute. Two such conditions may be met by different
     elements, so they are never joined into one.
     """
 
@@ -209,7 +209,7 @@ class Filter:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names the constraints speak of, ascending, each once."""
+        """The attributes of the constraints, ascending, each once."""
         return tuple(sorted({constraint.attribute for constraint in self.constraints}))
 
 
@@ -218,9 +218,9 @@ EVERYTHING = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A standing question: who asks (``id``) and what for (``filters``; none: nothing ever matches).
+    """A stored predicate: its ``id`` and its ``filters``; without filters it never matches.
 
-    ``text`` is what the user wrote, if it came as text; ``expires`` is in microseconds UTC.
+    ``text`` is the original text, if there is one; ``expires`` is in microseconds UTC.
     """
 
     id: SubscriptionId

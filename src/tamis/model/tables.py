@@ -1,4 +1,4 @@
-"""Bulk columns: events and subscriptions by the thousand, without an object per row.
+"""Tables: many events or subscriptions as columns, without an object per row.
 
 `EventTable` is what `Engine.match_table` and Spark read; `SubscriptionTable` is what bulk loading takes.
 """
@@ -80,11 +80,11 @@ class EventTable:
     @property
     def bad(self) -> dict[int, EventError]:
         """The rows with a value that does not fit, each with its first reason."""
-        found: dict[int, EventError] = {}
+        errors: dict[int, EventError] = {}
         for column in self.columns.values():
             for row, error in column.bad.items():
-                found.setdefault(row, error)
-        return dict(sorted(found.items()))
+                errors.setdefault(row, error)
+        return dict(sorted(errors.items()))
 
     def event(self, row: int) -> dict[str, Value]:
         """Return one row as a canonical event."""
@@ -134,20 +134,20 @@ def learn_from_table(schema: Schema, source: Any) -> Schema:
     """
     columns, _ = table_columns(source)
     suggested = schema_from_arrow(source) if isinstance(source, pa.Table | pa.RecordBatch) else {}
-    found: dict[str, AttributeType] = {}
+    types: dict[str, AttributeType] = {}
     for name, values in columns.items():
-        if len(schema) + len(found) >= MAX_ATTRIBUTES:
+        if len(schema) + len(types) >= MAX_ATTRIBUTES:
             break
         if not name or name.startswith(COMPUTED) or name in schema:
             continue
         kind = suggested.get(name) if suggested else _shown_type(values)
         if kind is not None:
-            found[name] = kind
-    return shown_by_events(schema, found)
+            types[name] = kind
+    return shown_by_events(schema, types)
 
 
 def _shown_type(values: Any) -> AttributeType | None:
-    """Guess the type of a column that is not Arrow from its first value that has one."""
+    """Return the type of a column that is not Arrow, by its first value with a known type."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return schema_from_arrow(pa.table({"": values})).get("")
     for value in itertools.islice(values, _TRIED):
@@ -201,7 +201,7 @@ class SubscriptionTable:
 
     @classmethod
     def from_boxes(cls, names: Sequence[str], lo: Any, hi: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
-        """Take closed boxes: float64[n, d], a column per name; an infinite side is unconstrained.
+        """Return a table of closed boxes: float64[n, d], a column per name; an infinite side is unconstrained.
 
         Raises `TableError` that names the row of a NaN, of a lower bound above its upper bound or of an
         integer that is not a float64.
@@ -223,7 +223,7 @@ class SubscriptionTable:
 
     @classmethod
     def from_balls(cls, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None) -> Self:
-        """Take closed balls of one vector attribute: centers float64[n, d] and radii float64[n].
+        """Return a table of closed balls of one vector attribute: centers float64[n, d] and radii float64[n].
 
         Raises `TableError` that names the row of a center or radius that is not finite or of a negative radius.
         """
@@ -241,7 +241,7 @@ class SubscriptionTable:
 
     @classmethod
     def from_arrow(cls, arrow: pa.Table | pa.RecordBatch) -> Self:
-        """Take a table with the columns id, filter and, optionally, namespace, expires and metadata (a map)."""
+        """Return a table of texts from the columns id, filter and, optionally, namespace, expires and metadata."""
         if not isinstance(arrow, pa.Table | pa.RecordBatch):
             raise TableError(f"expected a pyarrow table or record batch, not {type(arrow).__name__}")
         columns, n = table_columns(arrow)
@@ -249,17 +249,17 @@ class SubscriptionTable:
             raise TableError(f"there is no column 'filter' (columns: {', '.join(columns) or 'none'})")
         texts = [_filter_text(text, row) for row, text in enumerate(_texts("filter", columns["filter"]))]
         ids = python_values(columns["id"]) if "id" in columns else None
-        for row, one in enumerate(ids or ()):
-            if one is not None:
-                checked_id(one, row)
+        for row, id in enumerate(ids or ()):
+            if id is not None:
+                checked_id(id, row)
         namespaces = _texts("namespace", columns["namespace"]) if "namespace" in columns else None
         expires, metadata = _moments(columns.get("expires")), _maps(columns.get("metadata"))
         return cls(n, ids, texts=texts, namespaces=namespaces, expires=expires, metadata=metadata)
 
     def namespace(self, row: int) -> str:
         """Return the namespace of a row."""
-        given = self.namespaces[row] if self.namespaces is not None else None
-        return DEFAULT_NAMESPACE if given is None else given
+        namespace = self.namespaces[row] if self.namespaces is not None else None
+        return DEFAULT_NAMESPACE if namespace is None else namespace
 
     def box_subscription(self, row: int, id: SubscriptionId) -> Subscription:
         """Return the subscription of one box or ball."""
@@ -295,25 +295,25 @@ class SubscriptionTable:
 
 
 def _checked_ids(ids: Sequence[SubscriptionId] | None) -> list[SubscriptionId] | None:
-    return None if ids is None else [checked_id(one, row) for row, one in enumerate(ids)]
+    return None if ids is None else [checked_id(id, row) for row, id in enumerate(ids)]
 
 
 def _bounds(side: Any) -> npt.NDArray[np.float64]:
     """Return one side of boxes as float64, or raise `TableError` when it is not an array of numbers."""
-    given = _numbers("bounds of boxes", side)
+    array = _numbers("bounds of boxes", side)
     if np.ma.is_masked(side):
         raise TableError("a masked bound; an infinite one leaves a side open")
-    return given
+    return array
 
 
 def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:  # rows of different lengths
         raise TableError(f"{what} are numbers, as many in each row") from None
-    if given.dtype.kind not in "iuf":
-        raise TableError(f"{what} are numbers, not an array of {given.dtype}")
-    return np.ascontiguousarray(given, dtype=np.float64)
+    if array.dtype.kind not in "iuf":
+        raise TableError(f"{what} are numbers, not an array of {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _check_exact(names: Sequence[str], side: Any) -> None:
@@ -321,19 +321,19 @@ def _check_exact(names: Sequence[str], side: Any) -> None:
     if isinstance(side, np.ndarray):
         if side.dtype.kind == "f":
             return
-        given = side
+        column = side
     else:  # a list or a frame may mix int and float, which np.asarray makes float
-        given = side.to_numpy(dtype=object) if hasattr(side, "iloc") else np.array(side, dtype=object)
+        column = side.to_numpy(dtype=object) if hasattr(side, "iloc") else np.array(side, dtype=object)
     with np.errstate(invalid="ignore"):  # a NaN among objects; `from_boxes` names it
-        large = (given > 2**53) | (given < -(2**53))
+        large = (column > 2**53) | (column < -(2**53))
     for row, axis in np.argwhere(large).tolist():
-        value = given[row, axis]
+        value = column[row, axis]
         if isinstance(value, int | np.integer) and int(float(value)) != int(value):
-            raise TableError(f"{names[axis]!r}: {value} is not a float64, and bounds of boxes must be", row)
+            raise TableError(f"{names[axis]!r}: {value} is not exact as float64, as bounds of boxes must be", row)
 
 
 def range_problem(name: str, low: float, high: float) -> str:
-    """Return what is wrong with two bounds that are not a range."""
+    """Return the problem with two bounds that are not a range."""
     if low > high:
         return f"{name!r}: lower bound {low} is above upper bound {high}"
     return f"{name!r}: bounds {low} and {high} are not a range"
@@ -364,16 +364,16 @@ def _moments(column: Any) -> list[int | None] | None:
 def _maps(column: Any) -> list[dict[str, str] | None] | None:
     if column is None:
         return None
-    found = []
+    mappings = []
     for row, value in enumerate(python_values(column)):
         try:
-            one = None if value is None else dict(value)
+            mapping = None if value is None else dict(value)
         except (TypeError, ValueError):
-            raise TableError(f"the metadata is {value!r}, not a map", row) from None
-        if one is not None and not all(isinstance(word, str) for pair in one.items() for word in pair):
-            raise TableError(f"metadata maps strings to strings, not {value!r}", row)
-        found.append(one)
-    return found
+            raise TableError(f"the metadata is {value!r}; expected a map", row) from None
+        if mapping is not None and not all(isinstance(word, str) for pair in mapping.items() for word in pair):
+            raise TableError(f"metadata must map strings to strings, got {value!r}", row)
+        mappings.append(mapping)
+    return mappings
 
 
 def _shape(kind: AttributeType) -> tuple[object, ...]:

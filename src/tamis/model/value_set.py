@@ -1,6 +1,6 @@
-"""Sets of values on one attribute: the lattice that ranges, sets, prefixes and NULL live in.
+"""Sets of values of one attribute, which represent ranges, sets, prefixes and NULL.
 
-A *cut* is a place between values: ``(v, 0)`` just before v, ``(v, 1)`` just after it. A `ValueSet` is a
+A *cut* is a position between values: ``(v, 0)`` just before v, ``(v, 1)`` just after it. A `ValueSet` is a
 strictly increasing tuple of cuts at which membership flips, whether the part below the first cut
 belongs to it, and whether a *missing* value does. Every scalar constraint is such a set::
 
@@ -26,7 +26,7 @@ from typing import Any
 
 __all__ = ["ANYTHING", "EMPTY", "MISSING", "PRESENT", "Cut", "ValueSet"]
 
-#: A place between values: (value, 0) is just before it, (value, 1) just after it.
+#: A position between values: (value, 0) is just before it, (value, 1) just after it.
 Cut = tuple[Any, int]
 
 
@@ -84,13 +84,13 @@ class ValueSet:
     @classmethod
     def any_of(cls, sets: Sequence[ValueSet]) -> ValueSet:
         """Return the union of many sets in O(n log n); pairwise unions would take O(n^2)."""
-        missing = any(one.missing for one in sets)
-        return cls.from_intervals((pair for one in sets for pair in one.intervals()), missing=missing)
+        missing = any(value_set.missing for value_set in sets)
+        return cls.from_intervals((pair for value_set in sets for pair in value_set.intervals()), missing=missing)
 
     @classmethod
     def all_of(cls, sets: Sequence[ValueSet]) -> ValueSet:
         """Return the intersection of many sets in O(n log n)."""
-        return cls.any_of([one.complement() for one in sets]).complement()
+        return cls.any_of([value_set.complement() for value_set in sets]).complement()
 
     def __contains__(self, value: object) -> bool:
         if value is None:

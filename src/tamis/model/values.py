@@ -1,4 +1,4 @@
-"""Canonical values: what an attribute's value is, whatever it came as.
+"""Canonical values: the one internal form of an attribute's value, whatever its input form.
 
 A user's value may be a NumPy scalar, a decimal, an RFC 3339 string or a GeoJSON dict. Inside there is
 one form per type, and only canonical values are ever compared:
@@ -85,7 +85,7 @@ class UnfitError(ValueError):
 
 
 def words_for(value: object) -> str:
-    """Return what a message calls a value: the word of JSON, or the Python type where JSON has none.
+    """Return the name of a value for messages: the word of JSON, or the Python type if JSON has none.
 
     >>> words_for("x"), words_for(object())
     ('a string', 'object')
@@ -248,15 +248,15 @@ def _moment_in_range(value: int) -> int:
 
 
 def _rfc3339(text: str) -> dt.datetime:
-    found = _RFC3339.fullmatch(text)
-    if found is None:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
         raise UnfitError("expected a timestamp such as 2026-01-31T12:00:00Z")
-    day, clock, fraction, offset = found.groups()
+    day, clock, fraction, offset = match.groups()
     offset = "+00:00" if offset in ("Z", "z") else offset or ""
     try:
         return dt.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{offset}")
     except ValueError as error:
-        raise UnfitError(f"there is no such time: {error}") from None
+        raise UnfitError(f"not a valid time: {error}") from None
 
 
 def _from_datetime64(value: np.datetime64) -> dt.datetime:
@@ -278,16 +278,16 @@ def vector(value: object, n: int) -> npt.NDArray[np.float64]:
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__"):
         raise UnfitError(f"expected {n} numbers, not {words_for(value)}")
     try:
-        given = np.asarray(value)
+        array = np.asarray(value)
     except ValueError:
         raise UnfitError(f"expected {n} numbers") from None
-    if given.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf":
         raise UnfitError(f"expected {n} numbers")
     if np.ma.is_masked(value):
         raise UnfitError("a masked coordinate")
-    if given.shape != (n,):
-        raise UnfitError(f"expected {n} numbers, got {' x '.join(map(str, given.shape))}")
-    result = given.astype(np.float64)
+    if array.shape != (n,):
+        raise UnfitError(f"expected {n} numbers, got {' x '.join(map(str, array.shape))}")
+    result = array.astype(np.float64)
     if not np.isfinite(result).all():
         raise UnfitError("NaN and infinity are not coordinates")
     result.setflags(write=False)

@@ -1,7 +1,7 @@
-"""What messages carry, as bytes: filters as CQL2-JSON, events as canonical values.
+"""The content of messages as bytes: filters as CQL2-JSON, events as canonical values.
 
-The schema is configuration, the same at every node; it is not sent. Reading a filter is a pure function of its
-bytes and the schema, so a `Content` remembers what it has read: a filter that crosses a broker is compiled once.
+The schema is configuration, the same at every node; it is not sent. Reading a filter is a pure function of its bytes
+and the schema, so a `Content` caches what it has read: a filter that passes through a broker is compiled once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from tamis.model.language.parse import parse
 from tamis.model.language.templates.columns import TextColumns
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
-from tamis.model.schema import LEARNED_ATTRIBUTES, MAX_ATTRIBUTES, Event, Schema, learn_from_event, presence_of
+from tamis.model.schema import (
+    ALL_STRINGS,
+    LEARNED_ATTRIBUTES,
+    MAX_ATTRIBUTES,
+    Event,
+    Schema,
+    joined_strings,
+    learn_from_event,
+    presence_of,
+)
 from tamis.model.subscription import Filter
 from tamis.model.types import Number
 from tamis.model.types.paths import MAX_DEPTH, nested
@@ -36,18 +45,18 @@ _FLOATS = {float}
 
 _encoder = msgspec.msgpack.Encoder()
 
-#: Namespaces that have learned types, each of up to 256 attributes.
+#: Largest number of namespaces with learned types, each of up to 256 attributes.
 MAX_NAMESPACES = 10_000
 
-#: Filters that are remembered before all are forgotten; and events, which are asked for again at once or never. Bytes
-#: of each, as they are written.
+#: Filters that are cached before all are dropped; and events, which are read again at once or never. Bytes of each, as
+#: they are written.
 REMEMBERED, REMEMBERED_EVENTS = 100_000, 4_096
 REMEMBERED_BYTES, REMEMBERED_EVENT_BYTES = 64 * 1024 * 1024, 16 * 1024 * 1024
 
-#: Objects and lists inside one value of an event: the 10,000 positions and 2,500 rings of a region, and some more.
+#: Objects and lists inside one value of an event: the 10,000 positions and 2,500 rings of a region, with a reserve.
 MAX_INNER = 20_000
 
-#: Types of values that nothing can be inside of.
+#: Types of values that contain no other values.
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 #: Schemas whose shapes of documents are remembered.
@@ -55,7 +64,7 @@ REMEMBERED_SCHEMAS = 64
 
 
 class _Remembered(dict[_Key, _Known]):
-    """What was read lately, bounded in number and in bytes; beyond either all is forgotten.
+    """A cache that is bounded in number and in bytes; when either is exceeded, it is cleared.
 
     >>> memory = _Remembered[str, int](3, 10)
     >>> for word in ("a", "bb", "cccccccc"):
@@ -70,12 +79,12 @@ class _Remembered(dict[_Key, _Known]):
         self._most_bytes = most_bytes
         self._bytes = 0
 
-    def remember(self, key: _Key, known: _Known, size: int) -> None:
-        """Add what was read from ``size`` bytes."""
+    def remember(self, key: _Key, value: _Known, size: int) -> None:
+        """Add a value that was read from ``size`` bytes."""
         if len(self) >= self._most or self._bytes + size > self._most_bytes:
             self.clear()
             self._bytes = 0
-        self[key] = known
+        self[key] = value
         self._bytes += size
 
 
@@ -85,7 +94,7 @@ def _remembered_events() -> _Remembered[tuple[int, bytes], Event]:
 
 @dataclass
 class _Memory:
-    """What was read and written lately, by the number of the `Content` that did it; all namespaces share the room."""
+    """The caches of filters, texts and events, by the number of the `Content`; all namespaces share their room."""
 
     filters: _Remembered[tuple[int, bytes], tuple[Filter, ...]] = field(default_factory=_Remembered)
     texts: _Remembered[tuple[int, tuple[Filter, ...]], bytes] = field(default_factory=_Remembered)
@@ -95,12 +104,12 @@ class _Memory:
 
 _numbers = itertools.count()
 
-#: Documents that are read one by one before it is tried again whether the others can be columns.
+#: Documents that are read one by one before the others are tried as columns again.
 _FIRST = 4
 
 
 class ReadDocuments(NamedTuple):
-    """What documents mean: rows that are boxes as columns, the filters of the others by row."""
+    """Compiled documents: rows that are boxes as columns, the filters of the others by row."""
 
     columns: list[TextColumns]
     others: dict[int, tuple[Filter, ...]]
@@ -110,7 +119,7 @@ class Content:
     """Reads and writes filters and events under one schema.
 
     Without a schema the types are learned from the filters and events that are *written* here. Then each namespace
-    learns by itself (`of`): what one tenant writes says nothing about the names and types of another.
+    learns by itself (`of`): the names and types of one tenant do not affect another.
 
     >>> content = Content()
     >>> content.read_filter(content.write_filter(content.compile("price < 100"))) == content.compile("price < 100")
@@ -126,19 +135,19 @@ class Content:
         self._number = next(_numbers)
         self._known_schema: Schema | None = None
         self._known_names: frozenset[str] = frozenset()
-        #: The names of numbers, as long as the schema is the one that is known.
+        #: The names of numbers in the known schema.
         self._numbers: frozenset[str] = frozenset()
 
     def compile_json(self, data: bytes) -> tuple[Filter, ...]:
-        """Return the filters that CQL2-JSON means, as `compile` does of the document."""
-        found = self._find_document(data)
-        if found is None:
-            found = self.compile(msgspec.json.decode(data))
-            self._learn_shape(data, found)
-        return found
+        """Return the filters of CQL2-JSON, as `compile` does for the document."""
+        filters = self._find_document(data)
+        if filters is None:
+            filters = self.compile(msgspec.json.decode(data))
+            self._learn_shape(data, filters)
+        return filters
 
     def written_form(self, data: bytes) -> bytes:
-        """Return CQL2-JSON as `write_filter` writes the filters that it means.
+        """Return CQL2-JSON in the form in which `write_filter` writes its filters.
 
         >>> content = Content()
         >>> content.written_form(b'{"op": "<", "args": [{"property": "price"}, 100]}')
@@ -160,7 +169,7 @@ class Content:
         space = self.spaces.get(namespace)
         if space is None:
             if len(self.spaces) >= MAX_NAMESPACES:
-                self.spaces = {name: other for name, other in self.spaces.items() if other.schema}
+                self.spaces = {name: content for name, content in self.spaces.items() if content.schema}
             if len(self.spaces) >= MAX_NAMESPACES:
                 raise LimitError("namespaces that learn types", len(self.spaces) + 1, MAX_NAMESPACES)
             space = self.spaces[namespace] = Content(None, self._memory)
@@ -169,10 +178,10 @@ class Content:
     def forget_types(self, kept: Container[str]) -> None:
         """Forget the learned types of all attributes but those in ``kept``."""
         self.schema = Schema({name: kind for name, kind in self.schema.items() if name in kept})
-        self._number = next(_numbers)  # what was read under the old types is no longer found
+        self._number = next(_numbers)  # entries cached under the old types are no longer found
 
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
-        """Return the filters that CQL2 text or JSON means."""
+        """Return the filters of CQL2 text or JSON."""
         filters, learned, _ = compile_source(source, self.schema, learns=self.learns)
         if self.learns and len(learned) > MAX_ATTRIBUTES:
             raise LimitError(LEARNED_ATTRIBUTES, len(learned), MAX_ATTRIBUTES)
@@ -181,26 +190,26 @@ class Content:
 
     def write_filter(self, filters: tuple[Filter, ...]) -> bytes:
         """Return filters as CQL2-JSON."""
-        known = self._memory.texts.get((self._number, filters))
-        if known is None:
-            known = msgspec.json.encode(to_json(unbind(filters, self.schema)))
-            self._remember(filters, known)
-        return known
+        data = self._memory.texts.get((self._number, filters))
+        if data is None:
+            data = msgspec.json.encode(to_json(unbind(filters, self.schema)))
+            self._remember(filters, data)
+        return data
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
-        """Return the filters that CQL2-JSON means; ModelError when it means none."""
+        """Return the filters of CQL2-JSON; raise ModelError if it is not a filter."""
         memory, key = self._memory.filters, (self._number, data)
-        known = memory.get(key)
-        if known is None:
-            known = self._find_document(data)
-            if known is None:
-                known = self._read_document(data)
-                self._learn_shape(data, known)
-            memory.remember(key, known, len(data))
-        return known
+        filters = memory.get(key)
+        if filters is None:
+            filters = self._find_document(data)
+            if filters is None:
+                filters = self._read_document(data)
+                self._learn_shape(data, filters)
+            memory.remember(key, filters, len(data))
+        return filters
 
     def read_filters(self, documents: Sequence[bytes]) -> ReadDocuments:
-        """Return what `read_filter` says of many documents, without an object for each where they are alike."""
+        """Return `read_filter` of many documents; those of equal shape become columns, without an object for each."""
         read = ReadDocuments([], {})
         rows, n_tried = list(range(len(documents))), _FIRST
         while rows:
@@ -211,13 +220,13 @@ class Content:
         return read
 
     def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
-        """Return the filters of a document like others that were read; None if there was none like it."""
-        found = self._templates().find(data, self.schema)
-        if found is None:
+        """Return the filters of a document whose shape was read before; None: its shape is new."""
+        document = self._templates().find(data, self.schema)
+        if document is None:
             return None
-        if found.is_canonical:
-            self._remember(found.filters, data)
-        return found.filters
+        if document.is_canonical:
+            self._remember(document.filters, data)
+        return document.filters
 
     def _templates(self) -> JsonTemplates:
         """Return the shapes of documents that were read under this schema."""
@@ -231,24 +240,24 @@ class Content:
     def _read_document(self, data: bytes) -> tuple[Filter, ...]:
         try:
             document = msgspec.json.decode(data)
-        except Exception as error:  # whatever the parser raises is the sender's doing
+        except Exception as error:  # whatever the parser raises, the sender is at fault
             raise SchemaError("", f"a filter is CQL2-JSON: {error}") from None
         return compile_filters(from_json(document, is_written=True), self.schema, open=self.learns)
 
     def _learn_shape(self, data: bytes, filters: tuple[Filter, ...]) -> None:
-        """Keep the shape of a document that was compiled, if it was seen before."""
+        """Keep the shape of a compiled document, if it was seen before."""
         if self._templates().is_repeated(data, self.schema):
             node = from_json(msgspec.json.decode(data), is_written=True)
             self._templates().add(data, node, open=self.learns, write=self.write_filter)
 
     def _remember(self, filters: tuple[Filter, ...], data: bytes) -> None:
-        """Take note of filters and the form in which they are written."""
+        """Cache filters and the form in which they are written."""
         memory = self._memory
         memory.texts.remember((self._number, filters), data, len(data))
         memory.filters.remember((self._number, data), filters, len(data))
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
-        """Return an event's canonical values as bytes; EventError names a value that does not fit."""
+        """Return an event's canonical values as bytes; raise EventError for a value that does not fit."""
         if self._is_canonical(raw):
             event, payload = raw, _encoder.encode(raw)
         else:
@@ -257,22 +266,23 @@ class Content:
         return payload
 
     def read_event(self, payload: bytes) -> Event:
-        """Return the canonical event of a payload; EventError when there is none."""
+        """Return the canonical event of a payload; raise EventError if it is not an event."""
         memory, key = self._memory.events, (self._number, payload)
-        known = memory.get(key)
-        if known is None:
+        event = memory.get(key)
+        if event is None:
             try:
                 raw = msgspec.msgpack.decode(payload, type=dict[str, Any])
-            except Exception as error:  # whatever the parser raises is the sender's doing
+            except Exception as error:  # whatever the parser raises, the sender is at fault
                 raise EventError("", payload, f"not an event: {error}") from None
-            known = self._canonical(raw)
-            memory.remember(key, known, len(payload))
-        return known
+            event = self._canonical(raw)
+            memory.remember(key, event, len(payload))
+        return event
 
     def _is_canonical(self, raw: Mapping[str, Any]) -> bool:
-        """Whether an event is known numbers only, each a finite float: then its values are canonical already.
+        """Whether an event has only known numbers, each a finite float: then its values are canonical already.
 
-        Most events of most streams are. A zero is left to the long way, for -0.0 equals it and is not canonical.
+        This holds for most events of most streams. A zero takes the slow path, because -0.0 equals it and is not
+        canonical.
         """
         self._look_at_schema()
         if type(raw) is not dict or not raw.keys() <= self._numbers:
@@ -288,7 +298,12 @@ class Content:
             schema = learn_from_event(schema, raw)
             present = presence_of(schema, raw)
         event = schema.event(raw)
-        payload = _encoder.encode(nested(schema.to_wire(event, raw) | present, raw))
+        wire = nested(schema.to_wire(event, raw) | present, raw)
+        if ALL_STRINGS in event and ALL_STRINGS not in raw:
+            others = {name: value for name, value in wire.items() if name != ALL_STRINGS}
+            if joined_strings(others) == event[ALL_STRINGS]:  # the next reader derives it from the others
+                wire = others
+        payload = _encoder.encode(wire)
         self.schema = schema  # an event that is refused teaches nothing
         return event | present, payload
 
@@ -303,12 +318,12 @@ class Content:
 
 
 def written_forms(content: Content, documents: Sequence[bytes]) -> dict[int, bytes]:
-    """Return `Content.written_form` of many documents by row, of those that are like others which were read before."""
+    """Return `Content.written_form` of many documents by row, for those whose shape was read before."""
     return content._templates().written_many(documents, content.schema)
 
 
 def text_of(content: Content, data: bytes) -> str:
-    """Return the canonical text of CQL2-JSON that a client wrote; `ModelError` when it is none.
+    """Return the canonical text of CQL2-JSON that a client wrote; raise `ModelError` if it is not a filter.
 
     >>> text_of(Content(), b'{"op": "<", "args": [{"property": "price"}, 100]}')
     'price < 100'
@@ -318,14 +333,14 @@ def text_of(content: Content, data: bytes) -> str:
 
 
 def copy_apart(content: Content) -> Content:
-    """Return a copy for another thread, with a memory of its own; `adopt` takes over what it has compiled."""
+    """Return a copy for another thread, with its own caches; `adopt` takes over what it has compiled."""
     copy = Content(None if content.learns else content.schema)
     copy.schema, copy._number = content.schema, content._number
     return copy
 
 
 def adopt(content: Content, apart: Content) -> None:
-    """Take over the filters that a copy has compiled, unless types were forgotten since."""
+    """Take over the filters that a copy has compiled, unless types were forgotten meanwhile."""
     if apart._number == content._number:
         for (_, filters), data in apart._memory.texts.items():
             content._remember(filters, data)
@@ -334,12 +349,12 @@ def adopt(content: Content, apart: Content) -> None:
 def check_nesting(raw: Mapping[str, Any]) -> None:
     """Raise unless the values of an event nest at most `MAX_DEPTH` deep and hold at most `MAX_INNER` objects and lists.
 
-    No value is told: to print it would take as many levels.
+    The error does not show the value: printing it would take as many levels.
     """
     for name, value in raw.items():
         level, count = [value], 0
         for _ in range(MAX_DEPTH - 1 if type(value) not in _PLAIN else 0):
-            level = list(itertools.islice((inner for one in level for inner in _nested_in(one)), MAX_INNER + 1))
+            level = list(itertools.islice((inner for outer in level for inner in _nested_in(outer)), MAX_INNER + 1))
             count += len(level)
             if not level:
                 break
@@ -351,8 +366,8 @@ def check_nesting(raw: Mapping[str, Any]) -> None:
 
 
 def _nested_in(value: object) -> Iterable[object]:
-    """Return the mappings and lists directly inside a value; that a list of plain values has none is found quickly."""
+    """Return the mappings and lists directly inside a value; quick for a list of plain values."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     if set(map(type, inner)) <= _PLAIN:
         return ()
-    return (one for one in inner if isinstance(one, dict | list | tuple | Mapping))
+    return (item for item in inner if isinstance(item, dict | list | tuple | Mapping))

@@ -1,7 +1,7 @@
-"""The one shape of everything that runs in a node: messages in, effects out.
+"""The interface of everything that runs in a node: messages in, effects out.
 
-A core knows no clock, no socket and no chance: the time comes as an argument, messages as calls, and what it
-wants done is returned. The simulator and the network drive the same core, so what one proves the other has.
+A core has no clock, no sockets and no random numbers: the time is an argument, messages are calls, and effects are
+returned. The simulator and the network drive the same core, so what is proved in one holds in the other.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from tamis.node.effects import Effect, Key, Link
 
-__all__ = ["Core", "LinkFree", "LinkFull", "LinkUp"]
+__all__ = ["Core", "LinkFree", "LinkFull", "LinkUp", "Word"]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
-    """The other end of a link is there in a life that knows nothing of ours: first contact, or its disk was lost.
+    """The other end of a link is in a life that has none of our state: first contact, or its disk was lost.
 
-    ``unacknowledged`` are the messages sent to its former life that it may never have seen.
+    ``unacknowledged`` are the messages sent to its former life that it may not have received.
     """
 
     unacknowledged: tuple[Any, ...] = ()
@@ -38,14 +38,21 @@ class LinkFree:
     """The outbox of a link that was full has emptied to half of its quota."""
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An unnumbered message of the other end of a link; it may be repeated, or be lost."""
+
+    message: Any
+
+
 class Core(Protocol):
-    """A node's mind. Both drivers know only this."""
+    """The logic of a node. Both drivers use only this interface."""
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
-        """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        """Handle one message of ``sender``; return all its effects, as one transaction."""
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        """Take back what an earlier life persisted; called once, before anything else."""
+        """Restore what an earlier life persisted; called once, before anything else."""
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError`, with the story, unless every sentence about the state holds."""
+        """Raise `InvariantError`, with the story, unless every invariant of the state holds."""

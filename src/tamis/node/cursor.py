@@ -1,4 +1,4 @@
-"""Cursors: how far a stream was read, as text that clients keep, such as ``1794798248682262-17``."""
+"""Cursors: positions in a stream as text that clients keep, such as ``1794798248682262-17``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str, name: str = "cursor") -> Cursor:
-        """Read what ``str`` wrote; `ModelError` names the field or file that holds something else."""
+        """Read what ``str`` wrote; the `ModelError` for other text names the field or file."""
         epoch, _, number = text.partition("-")
         if not (text.isascii() and epoch.isdecimal() and number.isdecimal() and len(epoch) < 20 and len(number) < 19):
             example = "the cursor of a message, such as 1794798248682262-17"

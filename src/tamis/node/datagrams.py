@@ -1,8 +1,8 @@
-"""A node whose messages may be lost: what it builds checks itself, and what must arrive is answered.
+"""A node whose messages may be lost: its protocol must repair itself, and confirm what must arrive.
 
-The same calls as `tamis.node.node.Node`, so that one simulator drives both. A message is one frame; nothing is
-numbered, kept or sent again here. What is not a message, or one that the core cannot apply, is refused and counted; it
-stops nothing else.
+It has the methods of `tamis.node.node.Node`, so that one simulator drives both. A message is one frame; nothing is
+numbered, kept or sent again here. A frame that is not a message, or that the core cannot apply, is refused and counted,
+without other effects.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ class Datagrams(Transaction):
 
 
 class DatagramNode:
-    """A core behind unreliable wires; what its user gets is kept until `take_deliveries`."""
+    """A core behind unreliable connections; deliveries to its user are kept until `take_deliveries`."""
 
     def __init__(self, core: Core, codec: Codec, stored: Mapping[Key, bytes] | None = None) -> None:
         self.core = core
-        #: What was sent, and its bytes, by kind of message.
+        #: Messages sent, and their bytes, by kind of message.
         self.sent: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
-        #: Frames that were no message of this protocol.
+        #: Frames that were not a message of this protocol.
         self.refused = 0
         self._codec = codec
         self._deliveries: list[Any] = []
         self._stored = stored or {}
 
     def start(self, now: float) -> Datagrams:
-        """Take up life with what was persisted."""
+        """Start the core with what was persisted."""
         stored, self._stored = self._stored, {}
         return self._follow(self.core.restore(stored, now=now))
 
     def receive(self, data: bytes, *, link: Link, now: float) -> Datagrams:
-        """Take a frame from the wire."""
+        """Handle a frame from the wire."""
         try:
             return self.submit(self._codec.decode(data, link), sender=link, now=now)
         except RemoteProtocolError:
@@ -59,7 +59,7 @@ class DatagramNode:
         return self._follow(self.core.handle(message, sender=sender, now=now))
 
     def take_deliveries(self) -> list[Any]:
-        """Return what the user of the core gets since the last call, and forget it."""
+        """Return the deliveries to the user of the core since the last call, and forget them."""
         deliveries, self._deliveries = self._deliveries, []
         return deliveries
 

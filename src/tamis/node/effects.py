@@ -1,7 +1,7 @@
-"""What a core wants done: values, not calls, so that a test of a core compares two lists.
+"""The effects of a core: values, not calls, so that a test of a core compares two lists.
 
 All effects of one call are one transaction. The driver of a node commits every `Persist` before the first message
-leaves (promises G1, G11), so nothing that others have seen can be forgotten in a crash.
+is sent (promises G1, G11), so a crash cannot lose state that others have seen.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Again", "Answer", "Attach", "Deliver", "Effect", "Key", "Link", "Persist", "Send", "Tell"]
+__all__ = ["Again", "Answer", "Attach", "Deliver", "Effect", "Key", "Leave", "Link", "Persist", "Send", "Tell"]
 
-#: What a node calls the way to a neighbour or to a client: the name of who is at the other end.
+#: The name of a connection to a neighbour or a client: the name of the other end.
 Link = str
 
-#: Where something is kept on a node's disk.
+#: The key of a record on a node's disk.
 Key = tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message over a link: in order, once, however often the wire fails."""
+    """Send a message over a link: in order, exactly once, however often the connection fails."""
 
     link: Link
     message: Any
@@ -37,7 +37,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Hand an event to a client: as `Send`, and what the whole network is for."""
+    """Deliver an event to a client, in the manner of `Send`."""
 
     link: Link
     message: Any
@@ -45,7 +45,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Say something on the connection that a link has now: at once, beside the queue, and lost with the connection."""
+    """Send a message on the current connection of a link: at once, ahead of the queue, and lost with the connection."""
 
     link: Link
     message: Any
@@ -60,14 +60,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Have streams for links whose other ends speak through this process; on disk they begin with a first message."""
+    """Create streams for links that this process acts for; they are on disk from their first message on."""
 
     links: Iterable[Link]
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """End the stream of a link to a neighbour, drop its waiting messages, and close its connection for a reason."""
+
+    link: Link
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
-    """Give the core a `Tick` soon: work is left that one step does not do at once."""
+    """Send the core a `Tick` soon: there is more work than one step does."""
 
 
-Effect = Persist | Send | Deliver | Tell | Answer | Attach | Again
+Effect = Persist | Send | Deliver | Tell | Answer | Attach | Leave | Again

@@ -1,7 +1,7 @@
-"""The frame: what one end of a link writes for the other, as bytes with a version in front.
+"""The frame: the unit that one end of a link sends to the other, as bytes that begin with a version.
 
 A frame names two lives: ``epoch`` is the sender's, ``to`` the life of the receiver that the sender knows (0: none
-yet). A stream of messages belongs to one pair of lives, so nothing of a former life is ever taken for news.
+yet). A stream of messages belongs to one pair of lives, so frames of a former life are never mistaken for new ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tamis.errors import RemoteProtocolError
 
 __all__ = ["VERSION", "Frame", "decode_frame", "encode_frame"]
 
-#: The first byte of every frame. A receiver that knows another version refuses, loudly.
+#: The first byte of every frame. A receiver of another version refuses the frame with an error.
 VERSION = 1
 
 
@@ -36,15 +36,17 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_frame(data: bytes, link: str) -> Frame:
-    """Read a frame that came over ``link``; what is none raises `RemoteProtocolError`.
+    """Return a frame that came over ``link``; raise `RemoteProtocolError` for other bytes.
 
     >>> decode_frame(encode_frame(Frame(1, 2, 3, 4, b"x")), "east")
     Frame(epoch=1, to=2, seq=3, ack=4, body=b'x')
     """
     if not data or data[0] != VERSION:
-        said = f"expected a frame of version {VERSION}, got {data[:8]!r}"
-        raise RemoteProtocolError(link, f"{said}; if the other end is another release of tamis, upgrade the older one")
+        problem = f"expected a frame of version {VERSION}, got {data[:8]!r}"
+        raise RemoteProtocolError(
+            link, f"{problem}; if the other end is another release of tamis, upgrade the older one"
+        )
     try:
         return _decoder.decode(memoryview(data)[1:])
-    except Exception as error:  # whatever the parser raises is the sender's doing
+    except Exception as error:  # whatever the parser raises, the sender is at fault
         raise RemoteProtocolError(link, f"not a frame: {error}") from None

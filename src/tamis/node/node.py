@@ -1,8 +1,8 @@
 """A node: a core behind reliable streams. Frames in, one transaction out.
 
 `Node` is to a driver what a core is to `Node`: it takes frames and messages and returns a `Transaction`. The driver
-commits its changes in one step and then lets leave what the streams hold (`tamis.node.stream.Wire`); it decides
-nothing. Table changes, the outbox and the cursors of the links are in the same transaction (promise G11), so that a
+commits its changes in one step and then sends the frames of the streams (`tamis.node.stream.Wire`); it makes no
+decisions. Table changes, the outbox and the cursors of the links are in the same transaction (promise G11), so that a
 crash at any point leaves either all of a message's effects or none of them, and a message without effects is sent
 again.
 """
@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
-from tamis.node.core import Core, LinkUp
-from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.core import Core, LinkUp, Word
+from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Leave, Link, Persist, Send, Tell
 from tamis.node.frames import Frame, decode_frame
 from tamis.node.outbox import Backlog, ReadOutbox
 from tamis.node.stream import Ends, Quota, StreamEnd, read_nothing
@@ -36,24 +36,27 @@ class Codec:
 
 @dataclass
 class Transaction:
-    """What follows from one call: commit ``changes`` in one step, then let the rest leave."""
+    """The result of one call: commit ``changes`` in one step, then send the rest."""
 
     changes: list[Persist] = field(default_factory=list)
     #: The links whose streams have something to send or to acknowledge.
     links: set[Link] = field(default_factory=set)
-    #: What to say on the connections that links have now.
+    #: Unnumbered messages for the current connections of links.
     words: list[tuple[Link, Any]] = field(default_factory=list)
-    #: What the caller in this process gets.
+    #: The answer to the caller in this process.
     answer: Any = None
     #: Whether the core wants a `Tick` soon.
     again: bool = False
+    #: ``{link: reason}`` of the streams that have ended: their connections must be closed.
+    left: dict[Link, str] = field(default_factory=dict)
 
     def join(self, other: Transaction) -> Transaction:
-        """Add what follows from another call, to be committed in the same step; the first answer counts."""
+        """Add the result of another call, to be committed in the same step; the first answer counts."""
         self.changes += other.changes
         self.links |= other.links
         self.words += other.words
         self.again |= other.again
+        self.left |= other.left
         self.answer = other.answer if self.answer is None else self.answer
         return self
 
@@ -61,14 +64,14 @@ class Transaction:
 class Node(Generic[AnyCore]):
     """A core and its link ends.
 
-    A call that raises has changed nothing that lasts, but the node must no longer be used: start it again from
-    its disk. A neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so cut it off.
+    A call that raises has changed nothing on disk, but the node must no longer be used: start it again from its disk. A
+    neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so close its connection.
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node continues that life instead. With a ``quota`` the core is notified when the outbox of a link
     becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
 
-    ``backlogs`` says what an earlier life left for links, and ``read`` gives messages that are on disk.
+    ``backlogs`` are the messages that wait for links since an earlier life, and ``read`` reads messages from disk.
     """
 
     def __init__(
@@ -95,16 +98,16 @@ class Node(Generic[AnyCore]):
         #: ``{link: life}`` of links that were removed and added again; on all others it is `epoch`.
         self._lives = {link: life for (link,), life in records.LIFE.items(self._stored)}
         self._removed = {link: removed for (link,), removed in records.REMOVED.items(self._stored)}
-        #: A core that must know what waits for its links shares this mapping, and only reads it.
+        #: A core that must know the outboxes of its links shares this mapping, and only reads it.
         self.ends = Ends() if ends is None else ends
         self.ends.update((link, StreamEnd(link, self.life_on(link))) for link in links)
 
     def life_on(self, link: Link) -> int:
-        """Return the life that this node has on a link: a link that was added again has a later one than the others."""
+        """Return the life of this node on a link: a link that was added again has a later life than the others."""
         return self._lives.get(link, self.epoch)
 
     def start(self, now: float) -> Transaction:
-        """Take up life: restore what was persisted, and have something to say to every link."""
+        """Start: restore what was persisted, and greet the other end of every link."""
         stored, self._stored = self._stored, {}
         backlogs, self._backlogs = self._backlogs, {}
         for (link,), _ in records.LINK.items(stored):
@@ -122,13 +125,13 @@ class Node(Generic[AnyCore]):
         return step.done()
 
     def attach(self, links: Iterable[Link], now: float, *, epoch: int | None = None) -> Transaction:
-        """Add links that are new; with ``epoch`` their other ends are known to have that life and no other."""
+        """Add new links; with ``epoch`` their other ends always have that life."""
         step = _Step(self, now)
         for link in links:
             if link not in self.ends:
                 end = self.ends[link] = StreamEnd(link, self.life_on(link))
                 step.moved.add(link)
-                if epoch is not None:  # nothing was sent before, so there is nothing that the core must say again
+                if epoch is not None:  # nothing was sent before, so the core need not send anything again
                     end.peer_epoch = epoch
         return step.done()
 
@@ -143,7 +146,7 @@ class Node(Generic[AnyCore]):
     def join(self, link: Link, now: float) -> Transaction:
         """Add a link to a neighbour. If it was removed before, its stream begins a new life.
 
-        The other end learns first what this one took in the former life, so that nothing of that comes twice.
+        The other end is first told what this end received in the former life, so that nothing is received twice.
         """
         step = _Step(self, now)
         removed = self._removed.get(link)
@@ -170,31 +173,34 @@ class Node(Generic[AnyCore]):
         return [self._codec.decode(body, link) for body in self.ends[link].outbox.bodies(link, self._read)]
 
     def acknowledge(self, link: Link, number: int, now: float) -> Transaction:
-        """Take note that the other end of a link, which speaks through this process, has read up to a number."""
+        """Note that the other end of a link, which this process acts for, has read up to a number."""
         step = _Step(self, now)
         step.acknowledge(self.ends[link], number)
         return step.done()
 
     def receive(self, data: bytes, *, link: Link, now: float, only_epoch: int | None = None) -> Transaction:
-        """Take a frame from the wire; with ``only_epoch`` the other end has that life and never begins another."""
+        """Handle a frame from the wire; with ``only_epoch`` the other end always has that life."""
         frame, end, step = decode_frame(data, link), self.ends[link], _Step(self, now)
         if only_epoch is not None and frame.epoch != only_epoch:
             raise RemoteProtocolError(link, f"expected epoch {only_epoch} of a client, got {frame.epoch}")
         message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
-        if frame.epoch < end.peer_epoch:  # the voice of a former life
+        word = self._find_word(frame, link) if only_epoch is None else None
+        if frame.epoch < end.peer_epoch:  # a late frame of a former life
             return step.transaction
         if end.former is not None:
             step.go_on_restored(end, frame, is_client=only_epoch is not None)
         elif frame.epoch > end.peer_epoch:
             step.meet(end, frame.epoch)
-        if not end.is_for_me(frame):  # it speaks to a former life of ours: it must learn of this one
+        if not end.is_for_me(frame):  # it is for a former life of ours: the other end must learn of this one
             step.transaction.links.add(link)
             return step.done()
-        if end.before is not None:  # it knows this life, so it has taken note of the one before
+        if end.before is not None:  # it knows this life, so it was told the end of the one before
             end.before = None
             del self._removed[link]
             step.transaction.changes.append(records.REMOVED.drop(link))
         step.acknowledge(end, frame.ack)
+        if word is not None:
+            self._handle(step, word, link)
         if frame.seq:
             step.transaction.links.add(link)
             if only_epoch is None:
@@ -205,7 +211,7 @@ class Node(Generic[AnyCore]):
         return step.done()
 
     def submit(self, message: Any, *, sender: Link, now: float) -> Transaction:
-        """Give the core a message from this process: of a user, a timer, a client that speaks through it."""
+        """Pass the core a message from this process: of a user, a timer, or a client that it acts for."""
         step = _Step(self, now)
         self._handle(step, message, sender)
         return step.done()
@@ -213,9 +219,18 @@ class Node(Generic[AnyCore]):
     def _take(self, step: _Step, message: Any, end: StreamEnd) -> None:
         try:
             self._handle(step, message, end.link)
-        except RemoteProtocolError:  # the core applied nothing of it: it must not count as received
+        except RemoteProtocolError:  # the core did not apply it: it must not count as received
             end.received -= 1
             raise
+
+    def _find_word(self, frame: Frame, link: Link) -> Word | None:
+        """Return the unnumbered message of a neighbour's frame; one of a later release is ignored."""
+        if frame.seq or not frame.body:
+            return None
+        try:
+            return Word(self._codec.decode(frame.body, link))
+        except RemoteProtocolError:
+            return None
 
     def _handle(self, step: _Step, message: Any, link: Link) -> None:
         step.follow(self.core.handle(message, sender=link, now=step.now))
@@ -230,7 +245,7 @@ class _Step:
         self.transaction = Transaction()
         #: Links whose cursor moved.
         self.moved: set[Link] = set()
-        #: Links whose outbox has another size than the core knows of.
+        #: Links whose outbox changed its size since the core was told.
         self.resized: set[Link] = set()
 
     def meet(self, end: StreamEnd, epoch: int) -> None:
@@ -242,17 +257,17 @@ class _Step:
         self.node._handle(self, LinkUp(unacknowledged), end.link)
 
     def go_on_restored(self, end: StreamEnd, frame: Frame, *, is_client: bool) -> None:
-        """Begin the new life of a restored disk on a link whose other end has spoken.
+        """Begin the new life of a restored disk on a link whose other end has answered.
 
-        If that knows the former life, its acknowledgement says which of the restored messages it has. A client goes on
-        with the numbers of its stream; with a neighbour everything starts over.
+        If the other end knows the former life, its acknowledgement tells which of the restored messages it has. A
+        client continues the numbers of its stream; with a neighbour everything starts over.
         """
         former, end.former, end.epoch = end.former, None, self.node.life_on(end.link)
         self.transaction.changes.append(records.FORMER.drop(end.link))
         self.transaction.links.add(end.link)
         if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):
             self.acknowledge(end, min(frame.ack, former.sent))
-        if not is_client or frame.epoch != end.peer_epoch:  # a client that had not spoken yet is met for the first time
+        if not is_client or frame.epoch != end.peer_epoch:  # the first contact with a client
             self.meet(end, frame.epoch)
 
     def acknowledge(self, end: StreamEnd, number: int) -> None:
@@ -273,11 +288,19 @@ class _Step:
                 self.transaction.answer = effect.value
             elif isinstance(effect, Attach):
                 self.node.ends.rest(effect.links, epoch=self.node.epoch)
+            elif isinstance(effect, Leave):
+                self._leave(effect)
             elif isinstance(effect, Again):
                 self.transaction.again = True
 
+    def _leave(self, effect: Leave) -> None:
+        self.transaction.join(self.node.part(effect.link, self.now))
+        self.transaction.left[effect.link] = effect.reason
+        self.moved.discard(effect.link)
+        self.resized.discard(effect.link)
+
     def done(self) -> Transaction:
-        """Close the transaction: the cursors of all links that moved go to the disk with it."""
+        """Complete the transaction with the cursors of all links that moved."""
         self._report_sizes()
         for link in sorted(self.moved):
             self.transaction.changes.append(self.node.ends[link].cursor())

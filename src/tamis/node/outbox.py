@@ -1,7 +1,7 @@
 """The messages of a stream that wait for an acknowledgement: the sizes of all of them, the bodies of the newest.
 
 A client may be away for days while a hundred thousand messages wait for it. In memory each of them costs four bytes;
-its body is on disk, and is read from there when it is sent (promises G17, G19). A restart takes over the sizes alone.
+its body is on disk, and is read from there when it is sent (promises G17, G19). A restart loads only the sizes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tamis.node.effects import Link
 
 __all__ = ["Backlog", "Outbox", "ReadOutbox"]
 
-#: Returns (number, message) pairs of a link with numbers above the second argument, at most as many as the third says
-#: and at least one if there is one.
+#: Called with a link, a number and a limit; returns (number, message) pairs of the link above the number, at most
+#: ``limit`` of them, and at least one if there is any.
 ReadOutbox = Callable[[Link, int, int], list[tuple[int, bytes]]]
 
 #: Messages of one read when all that wait are needed.
@@ -25,7 +25,7 @@ _PAGE = 256
 
 @dataclass
 class Backlog:
-    """What waits on disk for a link: the number of the last acknowledged message, and the sizes of those behind it."""
+    """Messages on disk that wait for a link: the last acknowledged number, and the sizes of the messages after it."""
 
     acknowledged: int = 0
     sizes: array[int] = field(default_factory=lambda: array("I"))
@@ -45,12 +45,12 @@ class Outbox:
         backlog = Backlog() if backlog is None else backlog
         self.acknowledged = backlog.acknowledged
         self.last = self.acknowledged + len(backlog.sizes)
-        #: The bytes of all that wait, and of those whose bodies are in memory.
+        #: The bytes of all waiting messages, and of those whose bodies are in memory.
         self.bytes = sum(backlog.sizes)
         self.bytes_in_memory = 0
-        #: Bodies in memory: without holes, and up to ``last``.
+        #: Bodies in memory: consecutive, and up to ``last``.
         self._bodies: dict[int, bytes] = {}
-        #: Sizes of the messages with numbers from ``_base + 1`` on; those that are acknowledged go now and then.
+        #: Sizes of the messages with numbers from ``_base + 1`` on; those of acknowledged messages are removed in bulk.
         self._sizes, self._base = backlog.sizes, self.acknowledged
 
     def __len__(self) -> int:
@@ -66,35 +66,35 @@ class Outbox:
         return self.last
 
     def find(self, number: int) -> bytes | None:
-        """Return the body of a message that waits, None when it is on disk only."""
+        """Return the body of a waiting message; None if it is on disk only."""
         return self._bodies.get(number)
 
     def acknowledge(self, number: int) -> range:
         """Remove everything up to a number; returns the numbers that are removed."""
         done = range(self.acknowledged + 1, min(number, self.last) + 1)
-        for one in done:
-            self.bytes -= self._sizes[one - self._base - 1]
-            self.bytes_in_memory -= len(self._bodies.pop(one, b""))
+        for acknowledged_number in done:
+            self.bytes -= self._sizes[acknowledged_number - self._base - 1]
+            self.bytes_in_memory -= len(self._bodies.pop(acknowledged_number, b""))
         if done:
             self.acknowledged = done[-1]
-        if 2 * (gone := self.acknowledged - self._base) > len(self._sizes):  # so that it costs O(1) per message
-            del self._sizes[:gone]
+        if 2 * (n_stale := self.acknowledged - self._base) > len(self._sizes):  # so that it costs O(1) per message
+            del self._sizes[:n_stale]
             self._base = self.acknowledged
         return done
 
     def renumber(self, acknowledged: int) -> None:
-        """Number what waits from another message on; all bodies must be in memory."""
+        """Renumber the waiting messages to follow ``acknowledged``; all bodies must be in memory."""
         self._base += acknowledged - self.acknowledged
         self._bodies = dict(enumerate(self._bodies.values(), acknowledged + 1))
         self.acknowledged, self.last = acknowledged, acknowledged + len(self)
 
     def spill(self, upto: int, messages: int, n_bytes: int) -> None:
-        """Leave bodies of messages up to ``upto`` to the disk, the oldest first, until what stays is within bounds."""
+        """Drop bodies of messages up to ``upto`` (they are on disk), the oldest first, down to the two bounds."""
         for number in list(self._spillable(upto, messages, n_bytes)):
             self.bytes_in_memory -= len(self._bodies.pop(number))
 
     def bodies(self, link: Link, read: ReadOutbox) -> Iterator[bytes]:
-        """Yield the bodies of all that wait, from disk where they are not in memory."""
+        """Yield the bodies of all waiting messages, from disk if they are not in memory."""
         number = self.acknowledged
         while number < self.last and number + 1 not in self._bodies:
             page = read(link, number, min(_PAGE, self.last - number))
@@ -102,7 +102,7 @@ class Outbox:
                 raise InvariantError(f"message {number + 1} of link {link!r} is neither in memory nor on disk")
             yield from (body for _, body in page)
             number = page[-1][0]
-        yield from (self._bodies[one] for one in range(number + 1, self.last + 1))
+        yield from (self._bodies[number_in_memory] for number_in_memory in range(number + 1, self.last + 1))
 
     def _spillable(self, upto: int, messages: int, n_bytes: int) -> Iterator[int]:
         size = self.bytes_in_memory

@@ -8,7 +8,7 @@ __all__ = ["EventId", "Published"]
 
 
 class EventId(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, order=True, gc=False):
-    """Who published an event, in which of its lives, and as which of its events."""
+    """The publisher of an event, the life of the publisher, and the number of the event in that life."""
 
     publisher: str
     epoch: int

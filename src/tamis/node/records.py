@@ -1,12 +1,12 @@
 """Every kind of record on a broker's disk: its key, the form of its value, and the module that owns it.
 
 A record is a value under a key, and the first part of a key names its kind. Cores write records with `Kind.put` and
-`Kind.drop` and read them back with `Kind.find` and `Kind.items`; the store asks a kind how its records are kept
-(`Form`) and knows none of them by name. ``docs/disk-format.md`` is written from this module (`scripts/disk_format.py`),
-and the store refuses to write a kind that is not here, so that page is complete.
+`Kind.drop` and read them back with `Kind.find` and `Kind.items`. The store keeps records by the `Form` of their kind
+and knows no kind by name. ``docs/disk-format.md`` is generated from this module (`scripts/disk_format.py`), and the
+store refuses to write a kind that is not here, so that page is complete.
 
-What a value holds that this package cannot know, such as a message of the brokers, is named by its struct and is bytes
-here: its owner packs and unpacks it.
+Values of types that this package does not know, such as a message of the brokers, are bytes here: the owner of the
+record packs and unpacks them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class Layout(Generic[Value]):
-    """How a value becomes bytes and bytes become the value; ``words`` say it on the page of the disk format."""
+    """The encoding of a value as bytes; ``words`` describe it on the page of the disk format."""
 
     words: str
     encode: Callable[[Value], bytes]
@@ -60,7 +60,7 @@ class Layout(Generic[Value]):
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where one end of a link stands: the life of the other end, and the numbers of the last messages both ways."""
+    """The position of one end of a link: the life of the other end, and the last messages received and sent."""
 
     peer_epoch: int
     received: int
@@ -68,9 +68,9 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress(NamedTuple):
-    """How far a slice of events has come: events sent to neighbours, and events delivered to all of their readers.
+    """The progress of a slice of events: events sent to neighbours, and events delivered to all of their readers.
 
-    Those between the two are delivered to ``groups`` of readers, of which the first ``group`` have them.
+    The events between the two are delivered to ``groups`` groups of readers, of which the first ``group`` are done.
     """
 
     sent: int = 0
@@ -80,9 +80,9 @@ class Progress(NamedTuple):
 
 
 class Former(NamedTuple):
-    """What the other end of a link knew of this broker before its disk was restored.
+    """The life of this broker that the other end of a link knows, from before its disk was restored.
 
-    It knows the life ``epoch``, of which the restored disk has the messages up to ``sent``.
+    The restored disk has the messages of the life ``epoch`` up to ``sent``.
     """
 
     epoch: int
@@ -90,7 +90,7 @@ class Former(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """Where the stream of a removed link ended: the lives of both ends, and the last message taken from the other."""
+    """The end of a removed link's stream: the lives of both ends, and the last message received from the other end."""
 
     epoch: int
     peer_epoch: int
@@ -98,7 +98,7 @@ class Removed(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A message of a shared queue: how often it was taken, who holds it until when, and whether it is settled.
+    """A message of a shared queue: how often it was taken, which consumer holds it, and whether it is settled.
 
     ``until`` is in microseconds UTC.
     """
@@ -110,14 +110,16 @@ class Hold(NamedTuple):
 
 
 class TokenFile(NamedTuple):
-    """The tokens of a broker whose state is in a shared store: how often they have changed, and the file as JSON."""
+    """The tokens of a broker whose state is in a shared store: the number of their changes, and the file as JSON."""
 
     version: int
     tokens: bytes
 
 
 class Stored(dict[Key, bytes]):
-    """Records as a store returns them; the records of a kind are found without a look at the others.
+    """Records as a store returns them; the records of a kind are found without scanning the others.
+
+    Only `apply` changes them: the keys of each kind are cached, and other changes would miss the cache.
 
     >>> stored = Stored({("number", "east"): b"7", ("spoken", "east"): b"3"})
     >>> stored.keys_of("number"), stored.keys_of("paused")
@@ -137,21 +139,28 @@ class Stored(dict[Key, bytes]):
         return self._groups.get(kind, [])
 
     def apply(self, changes: Iterable[Persist]) -> None:
-        """Take over changes that were committed."""
+        """Apply committed changes."""
         self._groups = None
         for change in changes:
             if change.value is None:
-                self.pop(change.key, None)
+                dict.pop(self, change.key, None)
             else:
-                self[change.key] = change.value
+                dict.__setitem__(self, change.key, change.value)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Raise `TypeError`: see `apply`."""
+        raise TypeError("stored records are changed by `apply` alone")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
 
 @dataclass(frozen=True)
 class Kind(Generic[Value]):
     """One kind of record.
 
-    ``parts`` name what follows the kind in a key. A kind with a ``stream_end`` heads the stream of its link: its value
-    says the number of the last message, and when it is removed the stream ends.
+    ``parts`` name the parts of a key after the kind. A kind with a ``stream_end`` heads the stream of its link: that
+    function returns the number of the last message, and when the record is removed the stream ends.
 
     >>> NUMBER.put("east", value=7)
     Persist(key=('number', 'east'), value=b'7')
@@ -180,7 +189,7 @@ class Kind(Generic[Value]):
         return Persist((self.name, *parts), None)
 
     def find(self, stored: Mapping[Key, bytes], *parts: str) -> Value | None:
-        """Return the value of a record, None when there is none."""
+        """Return the value of a record; None if there is none."""
         value = stored.get((self.name, *parts))
         return None if value is None else self.layout.decode(value)
 
@@ -215,8 +224,8 @@ LINK = Kind(
     ("link",),
     _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
     "node/stream.py",
-    "the life of the other end, the number of the last message taken from it and of the last one given to it; a "
-    "subscription that is a client of its own has this from its first message on",
+    "the life of the other end, and the numbers of the last messages received from it and sent to it; a subscription "
+    "that is a client of its own has this record from its first message on",
     stream_end=lambda cursor: cursor.sent,
 )
 OUT = Kind(
@@ -237,7 +246,7 @@ FORMER = Kind(
     ),
     "node/node.py",
     "the life of this broker that the other end of a link knows, and the last message of it that the disk had when it "
-    "was restored from a backup; gone when the other end has spoken",
+    "was restored from a backup; deleted when the other end has answered",
 )
 LIFE = Kind(
     "life",
@@ -251,7 +260,7 @@ REMOVED = Kind(
     ("neighbour",),
     _packed("MessagePack array of three integers (`node/records.py::Removed`)", Removed),
     "node/node.py",
-    "where the stream of a link ended that was removed; gone when the link was added again and the other end knows it",
+    "the end of a removed link's stream; deleted when the link was added again and the other end knows it",
 )
 SAID = Kind(
     "said",
@@ -265,21 +274,21 @@ INTEREST = Kind(
     ("source", "key"),
     _struct("MessagePack of `routing/messages.py::Subscribe` for a client, of `Entry` for a neighbour"),
     "routing/core/broker.py",
-    "what a client or a neighbour asks for",
+    "a subscription of a client, or an entry of a neighbour's table",
 )
 RANGES = Kind(
     "ranges",
     ("neighbour", "namespace"),
     _struct("a plan of ranges (`index/mics/plan.py::RangePlan`)"),
     "routing/core/broker.py",
-    "which cells the ranges are made of that a neighbour asks for in a namespace; all keys when its cells are others",
+    "the cells of the ranges that a neighbour wants in a namespace; all keys if its cells differ from ours",
 )
 BLOCK = Kind(
     "block",
     ("neighbour", "namespace", "space", "block"),
     _struct("pairs of little-endian 64-bit integers: the first and the last key of each range"),
     "routing/policies/cell_records.py",
-    "the ranges that a neighbour asks for within one block of keys",
+    "the ranges that a neighbour wants within one block of keys",
 )
 SPOKEN = Kind(
     "spoken", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update of a neighbour"
@@ -290,6 +299,13 @@ NUMBER = Kind(
 PAUSED = Kind("paused", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour asked for a pause")
 PAUSING = Kind("pausing", ("neighbour",), _FLAG, "routing/core/flow.py", "this neighbour was asked for a pause")
 SKIPPED = Kind("skipped", ("neighbour",), _FLAG, "routing/core/flow.py", "the link to this neighbour is skipped")
+REACH = Kind(
+    "reach",
+    ("neighbour",),
+    _struct("MessagePack array of `routing/rings.py::_Saved`"),
+    "routing/rings.py",
+    "the brokers behind a neighbour, the age of its link, and whether the link is refused because of a ring",
+)
 SLICE = Kind(
     "slice",
     ("number",),
@@ -302,7 +318,7 @@ PROGRESS = Kind(
     ("number",),
     _packed("MessagePack array of four integers (`node/records.py::Progress`)", Progress),
     "routing/core/publications.py",
-    "how far the slice of events under this number has come; without this record it has not begun",
+    "the progress of the slice of events with this number; without this record it has not begun",
 )
 TYPES = Kind(
     "types",
@@ -323,7 +339,7 @@ GAP = Kind(
     ("link",),
     _struct("MessagePack of `routing/messages.py::Gap`"),
     "routing/edge/backlogs.py",
-    "what a suspended client has missed so far",
+    "the events that a suspended client has missed so far",
 )
 LINK_GAP = Kind(
     "link_gap",
@@ -351,7 +367,7 @@ PRODUCER = Kind(
     ("principal", "producer"),
     _TWO_NUMBERS,
     "routing/edge/producers.py",
-    "the number of the last batch of a producer, and when it came in microseconds UTC",
+    "the number of a producer's last batch, and the time of its arrival in microseconds UTC",
 )
 REFUSED = Kind(
     "refused",
@@ -415,6 +431,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     PAUSED,
     PAUSING,
     SKIPPED,
+    REACH,
     SLICE,
     PROGRESS,
     TYPES,
@@ -435,7 +452,7 @@ KINDS: dict[str, Kind[object]] = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(key: Key) -> Kind[object]:
-    """Return the kind of a record; `ModelError` when there is none.
+    """Return the kind of a record; raise `ModelError` if there is none.
 
     >>> find_kind(("out", "east", "7")).form
     <Form.STREAM: 'outbox'>

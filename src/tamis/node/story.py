@@ -1,4 +1,4 @@
-"""The story of a node: the last things it saw and did, for the error that needs them."""
+"""The story of a node: the last messages it handled, for error reports."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Story:
         self._steps: deque[tuple[float, str, object]] = deque(maxlen=length)
 
     def note(self, now: float, sender: str, message: object) -> None:
-        """Remember that a message came."""
+        """Record a message."""
         self._steps.append((now, sender, message))
 
     def lines(self) -> list[str]:
-        """Return the steps in words, the oldest first."""
+        """Return the steps as text, the oldest first."""
         return [f"at {now:.3f} from {sender}: {message!r}" for now, sender, message in self._steps]

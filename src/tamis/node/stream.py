@@ -1,22 +1,23 @@
-"""A numbered, acknowledged, resumable stream of messages: one end of a link, and what one wire of it may carry.
+"""A numbered, acknowledged, resumable stream of messages: the end of a link, and its position on one connection.
 
 Brokers on both sides of a link, clients and the simulator use the same two classes.
 
-`StreamEnd` is what lasts. Every message gets a number and waits in the *outbox* until the other end has acknowledged
-it. The other end takes number ``received + 1`` and nothing else (promise R4). An acknowledgement is cumulative and
-leaves only after what it acknowledges is on disk.
+`StreamEnd` is the state that survives connections. Every message gets a number and waits in the *outbox* until the
+other end has acknowledged it. The other end accepts number ``received + 1`` and nothing else (promise R4). An
+acknowledgement is cumulative and is sent only after what it acknowledges is on disk.
 
 Each end has an *epoch*, the number of its life; a life ends when its disk is lost. An end that meets a greater epoch
-starts the stream over, and hands back what the former life had not acknowledged. A restart with the disk is not a new
-life: both ends continue where they were. A disk that was restored from a backup is behind what the other end received:
-that begins a new life, too, and until the other end has answered this one only greets it, in the name of the life that
-the other end knows (`tamis.node.records.Former`). A link that was removed and added again begins a new life at this end
-alone. Each wire then starts with an acknowledgement in the name of the life before (`tamis.node.records.Removed`), so
-that the other end drops what this one has taken before it sends the rest again.
+starts the stream over, and returns the messages that the former life had not acknowledged. A restart with the disk is
+not a new life: both ends continue where they were. A disk that was restored from a backup is older than what the other
+end received, so it begins a new life, too. Until the other end has answered, this end only greets it, with the epoch of
+the life that the other end knows (`tamis.node.records.Former`). A link that was removed and added again begins a new
+life at this end only. Each connection then starts with an acknowledgement with the epoch of the life before
+(`tamis.node.records.Removed`), so that the other end drops the messages that this end has received before it sends the
+rest again.
 
-`Wire` is the position on one connection. A wire delivers in order until it breaks, so nothing is sent twice on it; a
-new wire begins with the first message that is not acknowledged. What may leave is bounded by what is committed
-(`Mark`), by a `Window` of messages and bytes that are not acknowledged, and by the size of one packet.
+`Wire` is the position on one connection. A connection delivers in order until it breaks, so nothing is sent twice on
+it; a new one begins with the first message that is not acknowledged. Messages may be sent if they are committed
+(`Mark`), within a `Window` of unacknowledged messages and bytes, and within the size of one packet.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tamis.node.outbox import Backlog, Outbox, ReadOutbox
 
 __all__ = ["CLIENT_EPOCH", "KEPT", "KEPT_BYTES", "Ends", "Mark", "Quota", "StreamEnd", "Window", "Wire", "read_nothing"]
 
-#: The life that every client claims: a client goes on with the stream of its name, whatever it remembers.
+#: The life that every client claims: a client continues the stream of its name, whatever it remembers.
 CLIENT_EPOCH = 1
 
 #: Messages and bytes of one packet; a single message may be larger.
@@ -47,13 +48,13 @@ KEPT, KEPT_BYTES = 1_024, 1 << 20
 
 
 def read_nothing(link: Link, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """Read a disk that holds no message, for ends that keep all of theirs in memory."""
+    """Return no messages: the reader for ends that keep all of theirs in memory."""
     return []
 
 
 @dataclass(frozen=True)
 class Quota:
-    """How much may wait in one outbox before it is called full."""
+    """The size at which an outbox counts as full."""
 
     messages: int = 100_000
     bytes: int = 256 << 20
@@ -65,7 +66,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class Window:
-    """How much may be under way on one wire without an acknowledgement; one message always may."""
+    """The limit of unacknowledged messages on one connection; one message is always allowed."""
 
     messages: int = 4_096
     bytes: int = 16 << 20
@@ -73,7 +74,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a stream stands: the lives of the other end and of this one, and the last messages received and sent."""
+    """The position of a stream: the lives of the other end and of this one, and the last messages received and sent."""
 
     peer_epoch: int = 0
     received: int = 0
@@ -82,27 +83,27 @@ class Mark:
 
 
 class StreamEnd:
-    """The state of one end. Whatever changes it says what to persist."""
+    """The state of one end. Methods that change it return what to persist."""
 
     def __init__(self, link: Link, epoch: int) -> None:
         self.link = link
         self.epoch = epoch
-        #: The life of the other end that this stream belongs to; 0 until it has spoken.
+        #: The life of the other end that this stream belongs to; 0 until its first frame.
         self.peer_epoch = 0
-        #: The number of the last message taken from the other end.
+        #: The number of the last message received from the other end.
         self.received = 0
         #: Exactly the messages that are not acknowledged yet.
         self.outbox = Outbox()
-        #: What the other end knows of this one, if this disk was restored and the other end has not spoken since.
+        #: The life of this end that the other end knows, if this disk was restored and the other end has not answered.
         self.former: records.Former | None = None
-        #: Where the stream ended before its link was removed and added again, until the other end knows the new life.
+        #: The end of the stream before its link was removed and added again, until the other end knows the new life.
         self.before: records.Removed | None = None
-        #: Whether the outbox reached its quota and has not emptied to half since, as last told by `take_crossing`.
+        #: Whether the outbox reached its quota and has not emptied to half since, as of the last `take_crossing`.
         self.is_full = False
 
     @property
     def sent(self) -> int:
-        """The number of the last message given to the other end."""
+        """The number of the last message for the other end."""
         return self.outbox.last
 
     @property
@@ -111,13 +112,13 @@ class StreamEnd:
         return self.outbox.acknowledged
 
     def append(self, body: bytes) -> list[Persist]:
-        """Put a message behind all others."""
+        """Append a message to the outbox."""
         return [records.OUT.put(self.link, str(self.outbox.append(body)), value=body)]
 
     def meet(self, peer_epoch: int, read: ReadOutbox = read_nothing) -> tuple[list[bytes], list[Persist]]:
-        """Start over with a new life of the other end; return what the former one had not acknowledged.
+        """Start over with a new life of the other end; return the messages that the former one had not acknowledged.
 
-        ``read`` gives what of that is not in memory.
+        ``read`` reads those that are not in memory.
         """
         waiting = list(self.outbox.bodies(self.link, read))
         forgotten = self.acknowledge(self.sent)
@@ -130,23 +131,26 @@ class StreamEnd:
 
     @property
     def mark(self) -> Mark:
-        """Where the stream stands now."""
+        """The current position of the stream."""
         return Mark(self.peer_epoch, self.received, self.sent, self.epoch)
 
     def resume(self, peer_epoch: int, ack: int) -> dict[int, int]:
-        """Go on with a stream of which the other end has ``ack`` messages; number what waits from there on.
+        """Continue a stream of which the other end has ``ack`` messages; renumber the waiting ones from there on.
 
-        Returns the new number of each message that waits, by its old one. They differ when the other end has more than
-        this one remembers, as it does of a client that was started again under its name.
+        Returns ``{old number: new number}`` of the waiting messages. The numbers differ if the other end has more
+        messages than this end remembers, as for a client that was started again under its name.
         """
         self.acknowledge(ack)
-        before = self.acknowledged
+        former_base = self.acknowledged
         self.outbox.renumber(ack)
         self.peer_epoch = peer_epoch
-        return {old: old - before + ack for old in range(before + 1, before + len(self.outbox) + 1)}
+        return {
+            old_number: old_number - former_base + ack
+            for old_number in range(former_base + 1, former_base + len(self.outbox) + 1)
+        }
 
     def spill(self, upto: int, *, keep_bytes: int | None = None) -> None:
-        """Leave bodies of waiting messages up to a number to the disk, except for the last `KEPT` and `KEPT_BYTES`.
+        """Drop bodies of waiting messages up to a number that are on disk, except the last `KEPT` and `KEPT_BYTES`.
 
         ``keep_bytes`` is another bound for bytes.
         """
@@ -155,7 +159,7 @@ class StreamEnd:
     def take_crossing(self, quota: Quota) -> LinkFull | LinkFree | None:
         """Return whether the outbox has become full, or free again, since the last call; None: neither.
 
-        It is full from the quota on and free from half of it on, so that a link at its limit does not flicker.
+        It becomes full at the quota and free at half of it, so that a link at its limit does not alternate.
         """
         n, size = len(self.outbox), self.outbox.bytes
         reached = n >= quota.messages or size >= quota.bytes
@@ -166,9 +170,10 @@ class StreamEnd:
         return LinkFull(n, size) if self.is_full else LinkFree()
 
     def demand_no_hole(self, frame: Frame) -> None:
-        """Raise `RemoteProtocolError` when messages are missing before this one: the other end has dropped them.
+        """Raise `RemoteProtocolError` if messages are missing before this one: the other end has dropped them.
 
-        A wire begins behind what this end has acknowledged, so its disk has forgotten what it acknowledged.
+        A connection begins after the last acknowledged message, so the disk of this end has lost messages that this
+        end acknowledged.
         """
         if frame.seq > self.received + 1:
             raise RemoteProtocolError(
@@ -189,11 +194,11 @@ class StreamEnd:
         return frame.to == self.epoch and frame.epoch == self.peer_epoch
 
     def cursor(self) -> Persist:
-        """Return the numbers that a restart goes on with."""
+        """Return the record with which a restart continues."""
         return records.LINK.put(self.link, value=records.Cursor(self.peer_epoch, self.received, self.sent))
 
     def restore(self, cursor: records.Cursor | None, backlog: Backlog | None) -> None:
-        """Take back the cursor and what waits; the messages themselves stay on disk."""
+        """Restore the cursor and the sizes of waiting messages; the messages themselves stay on disk."""
         if cursor is not None:
             self.peer_epoch, self.received = cursor.peer_epoch, cursor.received
         if backlog is None or not backlog.sizes:
@@ -201,7 +206,7 @@ class StreamEnd:
         self.outbox = Outbox(backlog)
 
     def wait_restored(self, former: records.Former) -> None:
-        """Speak in the name of a former life until the other end has spoken."""
+        """Use the epoch of a former life until the other end has answered."""
         self.former, self.epoch = former, former.epoch
 
 
@@ -209,8 +214,8 @@ class Ends(dict[Link, StreamEnd]):
     """The streams of a node by link; a link that *rests* gets its stream at the first ``ends[link]``.
 
     A broker with a million subscriptions that were sent nothing yet has a million links. Each costs an entry here
-    instead of a stream, its queue and a record on disk. ``link in ends`` knows links that rest; ``get``, ``len`` and
-    iterating pass over them, and leave them as they are.
+    instead of a stream, its queue and a record on disk. ``link in ends`` includes resting links; ``get``, ``len`` and
+    iteration skip them, and leave them as they are.
 
     >>> ends = Ends()
     >>> ends.rest(["s:default:7"], epoch=3)
@@ -220,11 +225,11 @@ class Ends(dict[Link, StreamEnd]):
 
     def __init__(self) -> None:
         super().__init__()
-        #: ``{link: life of this node}`` of the links whose other ends speak through this process and were sent nothing.
+        #: ``{link: life of this node}`` of the links that this process acts for and that were sent nothing yet.
         self._resting: dict[Link, int] = {}
 
     def rest(self, links: Iterable[Link], *, epoch: int) -> None:
-        """Have links whose other ends speak through this process, where there are none yet."""
+        """Add resting links that this process acts for, unless they exist."""
         resting = self._resting
         for link in links:
             if not dict.__contains__(self, link):
@@ -239,7 +244,7 @@ class Ends(dict[Link, StreamEnd]):
         return dict.__contains__(self, link) or link in self._resting
 
     def pop(self, link: Link, default: Any = None) -> Any:
-        """Remove a link; returns its stream, or the default when it was resting or is not there."""
+        """Remove a link; return its stream, or the default if it was resting or does not exist."""
         self._resting.pop(link, None)
         return super().pop(link, default)
 
@@ -252,17 +257,17 @@ class Ends(dict[Link, StreamEnd]):
 class Wire:
     """The sender's position on one connection of a stream."""
 
-    #: The lives of this end and of the other that ``written`` counts for; -1 until something was sent.
+    #: The lives of this end and of the other that ``written`` refers to; -1 until something was sent.
     lives: tuple[int, int] = (-1, -1)
     #: The number of the last message written.
     written: int = 0
-    #: What to say at once, beside the numbered messages: each is said once and not kept.
+    #: Unnumbered messages to send at once: each is sent once and not kept.
     words: deque[bytes] = field(default_factory=deque)
     #: Whether the other end waits for an acknowledgement or a greeting.
     owes_answer: bool = True
     #: Whether to begin with messages that are acknowledged already.
     is_replay: bool = False
-    #: Whether the other end was told what this one took before its link was removed.
+    #: Whether the other end was told what this end received before its link was removed.
     has_told_before: bool = False
     #: (number, bytes) of the messages written and not acknowledged, and their bytes.
     _under_way: deque[tuple[int, int]] = field(default_factory=deque)
@@ -270,16 +275,16 @@ class Wire:
 
     @classmethod
     def of(cls, end: StreamEnd, replay_after: int | None = None) -> Wire:
-        """Return the position of a new connection: behind what is acknowledged, or behind an earlier message."""
+        """Return the position of a new connection: after the last acknowledged message, or after an earlier one."""
         lives = (end.epoch, end.peer_epoch)
         if replay_after is None:
             return cls(lives, end.acknowledged)
         return cls(lives, min(end.acknowledged, replay_after), is_replay=True)
 
     def take(self, end: StreamEnd, mark: Mark, window: Window, read: ReadOutbox) -> list[Frame]:
-        """Return the frames that may leave now, and count them as written.
+        """Return the frames that may be sent now, and count them as written.
 
-        ``mark`` is what of the stream is committed. ``read`` gives messages that are not in memory.
+        ``mark`` is the committed position of the stream. ``read`` reads messages that are not in memory.
         """
         if end.epoch != mark.epoch:  # this end began a new life, which is not committed
             return []
@@ -292,7 +297,7 @@ class Wire:
             self.has_told_before = True
             frames.append(Frame(end.before.epoch, end.before.peer_epoch, 0, end.before.received))
             self.owes_answer = True
-        while self.words and mark.peer_epoch:  # an end that has not spoken yet would not take them
+        while self.words and mark.peer_epoch:  # before its first frame, the other end would not accept them
             frames.append(Frame(end.epoch, mark.peer_epoch, 0, mark.received, self.words.popleft()))
         for number, body in self._waiting(end, mark, window, read):
             frames.append(Frame(end.epoch, mark.peer_epoch, number, mark.received, body))

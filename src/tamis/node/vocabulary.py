@@ -1,4 +1,4 @@
-"""What nodes of one kind may say to one another, as bytes: a version, then MessagePack."""
+"""The messages between nodes of one kind, as bytes: a version, then MessagePack."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Vocabulary(Generic[AnyMessage]):
         return self._version + self._encoder.encode(message)
 
     def decode(self, data: bytes, link: str) -> AnyMessage:
-        """Read a message that came over ``link``; what is none raises `RemoteProtocolError`."""
+        """Return a message that came over ``link``; raise `RemoteProtocolError` for other bytes."""
         if data[:1] != self._version:
             raise RemoteProtocolError(link, f"expected a message of version {self._version[0]}, got {data[:8]!r}")
         try:
             message: AnyMessage = self._decoder.decode(memoryview(data)[1:])
-        except Exception as error:  # whatever the parser raises is the sender's doing
+        except Exception as error:  # whatever the parser raises, the sender is at fault
             raise RemoteProtocolError(link, f"not a message: {error}") from None
         return message

@@ -1,12 +1,12 @@
-"""What is noted about events while their publishers work on them.
+"""Notes about events that their publishers have not finished yet.
 
-A publisher numbers its events and says with each below which number all are done (the *floor*). Notes about those are
-dropped; that they are done stays known, for a copy that was on its way for long comes back with the floor of old, and
-would be taken for news.
+A publisher numbers its events and sends with each the *floor*: all events with lower numbers are done. Notes about
+those are dropped, but the floor is kept: a copy that was delayed for a long time has an old floor, and would otherwise
+count as a new event.
 
-A book does not grow without end: of publishers that come and go the one that was silent for longest is forgotten, and
-of a publisher that never is done the oldest notes. A copy of a forgotten event counts as new, so that an event may come
-twice then; none is lost.
+The size of a book is limited: the publisher that has been silent longest is forgotten, and the oldest notes of a
+publisher that never finishes. A copy of a forgotten event counts as new, so an event may then be delivered twice; none
+is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Page(Generic[T]):
 
 
 class EventBook(Generic[T]):
-    """A note for each event that is not done.
+    """Stores a note for each event that is not done.
 
     >>> book = EventBook[str]()
     >>> first, third = (Published(EventId("alice", 1, seq), "", b"", floor) for seq, floor in [(1, 1), (3, 2)])
@@ -49,7 +49,7 @@ class EventBook(Generic[T]):
         self._pages: dict[tuple[str, int], _Page[T]] = {}
 
     def is_done(self, event: Published) -> bool:
-        """Whether its publisher is done with an event; what it says about earlier ones is noted."""
+        """Whether its publisher is done with an event; records the event's floor."""
         page = self._page(event.id)
         if event.floor > page.floor:
             page.floor = event.floor
@@ -63,7 +63,7 @@ class EventBook(Generic[T]):
         return None if page is None else page.notes.get(id.seq)
 
     def write(self, id: EventId, note: T) -> None:
-        """Note something about an event that is not done."""
+        """Store a note about an event that is not done."""
         notes = self._page(id).notes
         notes[id.seq] = note
         if len(notes) > MAX_NOTES:
@@ -79,7 +79,7 @@ class EventBook(Generic[T]):
     def _page(self, id: EventId) -> _Page[T]:
         key = (id.publisher, id.epoch)
         page = self._pages.pop(key, None) or _Page()
-        self._pages[key] = page  # in the order of use: the first has been silent for longest
+        self._pages[key] = page  # in the order of use: the first has been silent longest
         if len(self._pages) > MAX_PAGES:
             del self._pages[next(iter(self._pages))]
         return page

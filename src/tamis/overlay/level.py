@@ -1,4 +1,4 @@
-"""The children of one node: who they are, their MBRs, and what their parent notes about each."""
+"""The children of one node: their names, their MBRs, and the parent's notes about each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["Level"]
 
 
 class Level:
-    """A node's table. Rows keep the order in which children came, which is what ties fall back on."""
+    """A node's table of children. Rows are in the order of arrival, which decides ties."""
 
     def __init__(self, names: Iterable[str], boxes: Boxes) -> None:
         #: The children; the owner is one of them.
         self.names = list(names)
         #: float64[n, 2, axes]: the MBR of each child.
         self.boxes = boxes
-        #: Inserts that were passed down to each child: its reports may shrink its MBR only if it has had them all.
+        #: Inserts passed down to each child: its reports may shrink its MBR only after it has received them all.
         self.passed = dict.fromkeys(self.names, 0)
-        #: The number of each child's adoption: a `Detach` ends that one, not a later one that it has crossed.
+        #: The number of each child's adoption: a `Detach` ends only that adoption, not a later one.
         self.places = dict.fromkeys(self.names, 0)
-        #: Children that are on their way to another parent. They still get their events, but count no more.
+        #: Children that move to another parent. They still get their events, but no longer count as children.
         self.leaving: set[str] = set()
-        #: The last word of each child about its MBR: an earlier one that comes later must not shrink it.
+        #: The number of each child's last report of its MBR: an older report that arrives later must not shrink it.
         self.orders = dict.fromkeys(self.names, 0)
         #: Rounds since the last message of each child.
         self.silent = dict.fromkeys(self.names, 0)
@@ -55,7 +55,7 @@ class Level:
         return np.asarray(self.boxes[self.names.index(name)])
 
     def put(self, name: str, box: Box) -> None:
-        """Add a child, or note a new MBR of one that is there; it is not leaving."""
+        """Add a child, or update the MBR of an existing one; it is no longer leaving."""
         if name in self.passed:
             self.boxes[self.names.index(name)] = box
         else:
@@ -66,12 +66,12 @@ class Level:
         self.leaving.discard(name)
 
     def grow(self, row: int, box: Box) -> None:
-        """Let a child's MBR take in a box."""
+        """Enlarge a child's MBR to contain a box."""
         np.minimum(self.boxes[row, 0], box[0], out=self.boxes[row, 0])
         np.maximum(self.boxes[row, 1], box[1], out=self.boxes[row, 1])
 
     def remove(self, name: str) -> None:
-        """Drop a child; nothing happens when it is not there."""
+        """Remove a child; do nothing if it is absent."""
         if name in self.passed:
             row = self.names.index(name)
             del self.names[row], self.passed[name], self.places[name], self.orders[name], self.silent[name]
@@ -79,7 +79,7 @@ class Level:
             self.leaving.discard(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Put another owner in the place of a child; who is there already takes in what the former one had."""
+        """Replace a child by another owner; if the new owner is a child already, its MBR grows by the old one's."""
         if old == new or old not in self.passed:
             return
         if new in self.passed:
@@ -88,14 +88,14 @@ class Level:
             return
         self.names[self.names.index(old)] = new
         self.passed[new], self.places[new] = self.passed.pop(old), self.places.pop(old)
-        self.silent[new] = self.orders[new] = 0  # the new one has an order of its own
+        self.silent[new] = self.orders[new] = 0  # the new owner numbers its own reports
         del self.silent[old], self.orders[old]
         if old in self.leaving:
             self.leaving.remove(old)
             self.leaving.add(new)
 
     def state(self, rows: Iterable[int] | None = None) -> NodeState:
-        """Return the table, or some of its rows, as it travels; rows that are picked are not leaving."""
+        """Return the table, or some of its rows, as a message field; chosen rows are not leaving."""
         chosen = list(range(len(self.names)) if rows is None else rows)
         names = tuple(self.names[row] for row in chosen)
         leaving = tuple(sorted(self.leaving)) if rows is None else ()
@@ -104,9 +104,9 @@ class Level:
 
     @classmethod
     def of_state(cls, state: NodeState, space: Space) -> Level:
-        """Return the table that travelled; ModelError when it is none."""
+        """Return the table of a message field; raise `ModelError` if it is not valid."""
         if not len(set(state.names)) == len(state.names) == len(state.passed) == len(state.places):
-            raise ModelError(f"not a table of children: {state.names}")
+            raise ModelError(f"invalid table of children: {state.names}")
         size = 16 * len(space)
         boxes = [space.read(state.boxes[size * row : size * (row + 1)]) for row in range(len(state.names))]
         level = cls(state.names, np.array(boxes).reshape(len(boxes), 2, len(space)))

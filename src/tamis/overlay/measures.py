@@ -1,4 +1,4 @@
-"""What a box costs, and the choices that follow from it: where to go down, and who is the best cover.
+"""Measures boxes, and chooses by them: the child to descend to, and the best cover.
 
 Boxes are float64[n, 2, axes] in the unit space of `tamis.overlay.space`. Where areas tie (a box with one flat side has
 none) margins decide, then the order of the children, which is the order in which they came.
@@ -23,7 +23,7 @@ def hull(boxes: Boxes) -> Box:
 
 
 def around(boxes: Boxes, box: Box) -> Boxes:
-    """Return each box, grown to take in another one."""
+    """Return each box, enlarged to contain another one."""
     grown = np.empty_like(boxes)
     np.minimum(boxes[:, 0], box[0], out=grown[:, 0])
     np.maximum(boxes[:, 1], box[1], out=grown[:, 1])
@@ -41,7 +41,7 @@ def meets(boxes: Boxes, box: Box) -> npt.NDArray[np.bool_]:
 
 
 def widths(boxes: Boxes) -> npt.NDArray[np.float64]:
-    """Return the lengths of the sides; the place of the missing value has none.
+    """Return the lengths of the sides; the missing value has length 0.
 
     >>> widths(np.array([[[-1.0, 0.25], [1.0, 0.75]]]))
     array([[1. , 0.5]])
@@ -72,7 +72,7 @@ def best_cover(boxes: Boxes) -> int:
 
 
 def choose_r(boxes: Boxes, box: Box) -> int:
-    """Return the child to go down to: least enlargement, then the smallest.
+    """Return the child to descend to: least enlargement, then the smallest.
 
     Implements: [drtree] section 4, registering, variant R.
     """
@@ -81,7 +81,7 @@ def choose_r(boxes: Boxes, box: Box) -> int:
 
 
 def choose_r_star(boxes: Boxes, box: Box) -> int:
-    """Return the child to go down to in the last level above the leaves: least overlap enlargement, then as `choose_r`.
+    """Return the child to descend to just above the leaves: least enlargement of overlap, then as `choose_r`.
 
     Implements: [drtree] section 4, registering, variant R*.
     """
@@ -90,7 +90,7 @@ def choose_r_star(boxes: Boxes, box: Box) -> int:
     return _first_best(np.concatenate([overlap[:, None], sizes(grown) - before, before], axis=1))
 
 
-#: How to go down just above the leaves, by name; higher up it is always `choose_r`.
+#: How to descend just above the leaves, by name; higher up it is always `choose_r`.
 CHOICES = {"r": choose_r, "r*": choose_r_star}
 
 

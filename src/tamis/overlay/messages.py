@@ -1,10 +1,10 @@
-"""Everything peers say to one another: a closed vocabulary, with one form as bytes.
+"""All messages between peers, and their encoding as bytes.
 
 A member of the tree is a *seat*: one subscription of one peer (``alice/0``). A message goes from seat to seat and
 names nodes by their level: leaves are level 0, and a seat owns the nodes of the levels 0 to its *top*.
 
 ========================= ====================================================================================
-to find a place           `Insert` climbs to the root and goes down; `Adopt` asks a certain node; `Adopted` answers
+to find a place           `Insert` climbs to the root and descends; `Adopt` asks a certain node; `Adopted` answers
 to change owners          `TakeOver` of nodes, then `Owner` to their children and `Replace` to their parent
 to keep MBRs              `Report` a new MBR, `Grown` when all ancestors know it, `Detach` from a former parent
 to stay legal             `Ping` and `Pong` of child and parent, `Seek` and `Found` of roots
@@ -67,7 +67,7 @@ VERSION = 1
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 #: The name of a seat: a peer's, which is an address of at most 262 characters among real peers, and a number.
 Name = Annotated[str, msgspec.Meta(max_length=512)]
-#: What a seat calls a copy of an event in its books: the name of a seat and a level.
+#: A seat's key for a copy of an event: the name of a seat and a level.
 Token = Annotated[str, msgspec.Meta(max_length=600)]
 #: Rows of a table; a table is at most a few times as long as a node has children.
 MAX_ROWS = 256
@@ -76,13 +76,13 @@ Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_ROWS)]
 
 
 class Published(published.Published, frozen=True, array_like=True, gc=False):
-    """An event among peers. What its publisher numbered below ``floor`` is done, and may be forgotten."""
+    """An event among peers. Events of its publisher below ``floor`` are done, and may be forgotten."""
 
     floor: Count
 
 
 class Instead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it was not there."""
+    """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it did not exist."""
 
     level: Count
     seat: Name
@@ -90,7 +90,7 @@ class Instead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class NodeState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A node on its way to a new owner: its children, their boxes in a row, and the notes about each."""
+    """A node that is handed to a new owner: its children, their boxes, and the notes about each."""
 
     names: Names
     boxes: bytes
@@ -123,7 +123,7 @@ class Insert(Message, frozen=True, array_like=True, tag=1):
 
 
 class Adopt(Message, frozen=True, array_like=True, tag=2):
-    """Take ``sender``'s node at ``level`` as a child: it was split off from one of yours."""
+    """A request to adopt ``sender``'s node at ``level``, which was split off from a node of the receiver."""
 
     level: Count
     box: bytes
@@ -145,7 +145,7 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 
 
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
-    """Own these nodes from ``level`` upwards; ``fresh`` ones were just split off and have no parent yet.
+    """Become the owner of these nodes from ``level`` upwards; ``fresh`` nodes were just split off, without a parent.
 
     ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat it split
     off from, ``doubt`` the rounds for which it may not call an event complete.
@@ -223,7 +223,7 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
 
 
 class Pong(Message, frozen=True, array_like=True, tag=11):
-    """Yes or no; and who is above me, should I fall silent."""
+    """The answer to a `Ping`: yes or no, and the seat above the sender, in case the sender falls silent."""
 
     asked: Name
     level: Count
@@ -235,21 +235,21 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
 
 
 class Seek(Message, frozen=True, array_like=True, tag=12):
-    """``root`` believes to be a root with its top at ``level``, and asks for others."""
+    """``root`` believes that it is a root with its top at ``level``, and looks for other roots."""
 
     root: Name
     level: Count
 
 
 class Found(Message, frozen=True, array_like=True, tag=13):
-    """I am a root and go before you: join me."""
+    """The sender is a root and has precedence: the receiver should join it."""
 
 
 class Forward(Message, frozen=True, array_like=True, tag=14):
     """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
 
-    ``token`` is what the sender calls this copy in its books; `Receipt` brings it back. It comes ``again`` when
-    there was no answer for a round: the tree may have changed meanwhile.
+    ``token`` is the sender's key for this copy; `Receipt` returns it. ``again`` means that the copy is sent again,
+    because there was no answer for a round: the tree may have changed meanwhile.
     """
 
     event: Published
@@ -263,7 +263,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
 
 
 class Receipt(Message, frozen=True, array_like=True, tag=15):
-    """A copy of an event has been dealt with; ``complete`` when every matching seat behind it has the event."""
+    """A copy of an event has been handled; ``complete`` if every matching seat behind it has the event."""
 
     id: EventId
     attempt: Count
@@ -272,7 +272,7 @@ class Receipt(Message, frozen=True, array_like=True, tag=15):
 
 
 class Subscribe(msgspec.Struct, frozen=True):
-    """The user of a peer asks for events; ``filter`` is CQL2-JSON."""
+    """The user of a peer subscribes; ``filter`` is CQL2-JSON."""
 
     id: SubscriptionId
     filter: bytes
@@ -280,7 +280,7 @@ class Subscribe(msgspec.Struct, frozen=True):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
-    """The user of a peer asks no longer."""
+    """The user of a peer unsubscribes."""
 
     id: SubscriptionId
     namespace: str = DEFAULT_NAMESPACE

@@ -1,10 +1,11 @@
-"""A peer's mind: its user's subscriptions, each with a seat in the tree, and its user's events.
+"""The core of a peer: its user's subscriptions, each with a seat in the tree, and its user's events.
 
-`PeerCore.handle` is pure, like a broker's: no clock, no socket, no chance. A subscription joins the tree as a seat of
-its own; messages between two seats of one peer are steps, not messages. An event that comes to any of its seats is
-matched against all subscriptions on raw values, and its user gets one copy, with the ids of all that match.
+`PeerCore.handle` is pure, like that of a broker: no clock, no socket, no random numbers. Each subscription joins the
+tree as a separate seat; messages between two seats of one peer are handled at once and not sent. An event that reaches
+any of its seats is matched against all subscriptions on raw values, and its user gets one copy, with the ids of all
+subscriptions that match.
 
-A peer without a subscription publishes through another peer's seat. An event is held until the tree has answered that
+A peer without a subscription publishes through another peer's seat. An event is kept until the tree has confirmed that
 every matching subscriber has it.
 """
 
@@ -34,28 +35,28 @@ from tamis.overlay.state import SeatEvents
 
 __all__ = ["USER", "PeerContent", "PeerCore"]
 
-#: The sender of what the user of a peer wants.
+#: The sender name of messages from the peer's user.
 USER: Link = ""
 
 Place = tuple[str, SubscriptionId]
 
-#: Where the number of a peer's lives is kept: its events must not be taken for those of an earlier life.
+#: The store key of the number of a peer's lives: events of a new life must differ from those of an earlier one.
 _LIFE: Key = ("life",)
 
 
 class PeerContent(Protocol):
-    """What a peer needs to read: filters and events, as bytes."""
+    """Reads filters and events from bytes, for a peer."""
 
     def read_filter(self, data: bytes) -> tuple[Filter, ...]:
-        """Return the filters that CQL2-JSON means; ModelError when it means none."""
+        """Return the filters of CQL2-JSON; raise `ModelError` if it is not valid."""
 
     def read_event(self, payload: bytes) -> Event:
-        """Return the canonical event of a payload; EventError when there is none."""
+        """Return the canonical event of a payload; raise `EventError` if it is not valid."""
 
 
 @dataclass
 class _Outgoing:
-    """An event of our user that is not complete yet; ``waiting`` while an attempt is under way."""
+    """An event of this peer's user that is not complete yet; ``waiting`` while an attempt is running."""
 
     event: m.Published
     attempt: int = 0
@@ -65,7 +66,7 @@ class _Outgoing:
 class PeerCore:
     """One peer. ``contact`` is any seat in the tree; the first peer of all has none.
 
-    With ``one_seat`` all its subscriptions share a seat, whose box is the MBR of what they ask for: so a broker with
+    With ``one_seat`` all its subscriptions share one seat, whose box is the MBR of their boxes: so a broker with
     many clients is one peer (docs/overlay.md).
     """
 
@@ -103,7 +104,7 @@ class PeerCore:
         self.story = Story()
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
-        """Take a message of the user, of the clock, or of another peer."""
+        """Handle a message of the user, of the clock, or of another peer."""
         self.story.note(now, sender, message)
         effects: list[Effect] = []
         if isinstance(message, m.Message):
@@ -123,7 +124,7 @@ class PeerCore:
         return effects
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        """Take back subscriptions and events that an earlier life persisted; they join and go out again."""
+        """Restore the subscriptions and events that an earlier life persisted; they join and are sent again."""
         self._epoch = int(stored.get(_LIFE, b"0")) + 1
         effects: list[Effect] = [Persist(_LIFE, b"%d" % self._epoch)]
         for key in sorted(stored):
@@ -143,21 +144,21 @@ class PeerCore:
     @property
     def contact_seat(self) -> str | None:
         """A seat through which others can join."""
-        here = [name for name, seat in self.seats.items() if not seat.left]
-        return next((name for name in here if self.seats[name].placed), here[0] if here else None)
+        active = [name for name, seat in self.seats.items() if not seat.left]
+        return next((name for name in active if self.seats[name].placed), active[0] if active else None)
 
     @property
     def held(self) -> int:
-        """Events of the user that not every peer has yet that must have them."""
+        """Events of the user that have not reached every matching peer yet."""
         return len(self._outgoing)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something was begun that is not done: a join, an event, a change of the tree."""
+        """Whether something is unfinished: a join, an event, a change of the tree."""
         return bool(self._outgoing) or any(seat.is_waiting for seat in self.seats.values())
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError`, with the story, unless the own tables are consistent among themselves."""
+        """Raise `InvariantError` with the story unless this peer's tables are consistent."""
         for seat in self.seats.values():
             for at, level in enumerate(seat.levels, 1):
                 if seat.name not in level or len(set(level.names)) < len(level.names):
@@ -166,16 +167,16 @@ class PeerCore:
     # The user
 
     def _subscribe(self, message: m.Subscribe, effects: list[Effect]) -> None:
-        place = (message.namespace, message.id)
-        if place in self._asked:
+        key = (message.namespace, message.id)
+        if key in self._asked:
             raise DuplicateSubscriptionError(message.id)
         filters = self._content.read_filter(message.filter)
-        self._asked[place] = Subscription(message.id, filters, None, message.namespace)
-        effects.append(Persist(_asked_key(place), msgspec.msgpack.encode(message)))
+        self._asked[key] = Subscription(message.id, filters, None, message.namespace)
+        effects.append(Persist(_asked_key(key), msgspec.msgpack.encode(message)))
         box = self.space.box_of(filters)
         if box is not None:
-            self._boxes[place] = box
-            self._seat_of[place] = self._take_seat(box).name
+            self._boxes[key] = box
+            self._seat_of[key] = self._take_seat(box).name
         self._work([], effects)
 
     def sit(self, box: Box) -> list[Effect]:
@@ -186,7 +187,7 @@ class PeerCore:
         return effects
 
     def _take_seat(self, box: Box) -> Seat:
-        """Return the seat of a new subscription: its own, or the common one, which grows."""
+        """Return the seat of a new subscription: a new one, or the common one, which grows."""
         shared = self.contact_seat if self._one_seat else None
         if shared is None:
             return self._sit_down(box)
@@ -200,17 +201,17 @@ class PeerCore:
         contact = ours if ours is not None and (self.seats[ours].placed or self.contact is None) else self.contact
         seat = self.seats[name] = Seat(name, box, self.space, self.shape, SeatEvents(self._locate))
         if contact is None:
-            seat.membership.enter()  # the first of all
+            seat.membership.enter()  # the first peer of the network
         else:
             placement.join(seat, contact)
         return seat
 
     def _unsubscribe(self, message: m.Unsubscribe, effects: list[Effect]) -> None:
-        place = (message.namespace, message.id)
-        self._asked.pop(place, None)
-        effects.append(Persist(_asked_key(place), None))
-        self._boxes.pop(place, None)
-        seat = self.seats.get(self._seat_of.pop(place, ""))
+        key = (message.namespace, message.id)
+        self._asked.pop(key, None)
+        effects.append(Persist(_asked_key(key), None))
+        self._boxes.pop(key, None)
+        seat = self.seats.get(self._seat_of.pop(key, ""))
         if seat is not None:
             if seat.name in self._seat_of.values():
                 bounds.change_box(seat, hull(np.array(list(self._boxes.values()))))
@@ -232,11 +233,11 @@ class PeerCore:
         placed = next((name for name, seat in self.seats.items() if seat.placed and not seat.left), None)
         through = placed or self.contact
         mail: list[m.Message] = []
-        for one in self._outgoing.values():
-            if not one.waiting and through is not None:
-                one.attempt, one.waiting = one.attempt + 1, True
+        for outgoing in self._outgoing.values():
+            if not outgoing.waiting and through is not None:
+                outgoing.attempt, outgoing.waiting = outgoing.attempt + 1, True
                 sender = placed or f"{self.name}/"
-                mail.append(m.Forward(through, sender, 0, one.event, one.attempt, 0, False, "", ""))
+                mail.append(m.Forward(through, sender, 0, outgoing.event, outgoing.attempt, 0, False, "", ""))
         self._work(mail, effects)
 
     # The clock
@@ -250,19 +251,19 @@ class PeerCore:
             repair.check(seat, contact if contact != name else first)
             handlers.settle(seat)
         self._work([], effects)
-        for one in self._outgoing.values():
-            one.waiting = one.waiting and self._is_under_way(one)
+        for outgoing in self._outgoing.values():
+            outgoing.waiting = outgoing.waiting and self._is_under_way(outgoing)
         self._send_out(effects)
 
-    def _is_under_way(self, one: _Outgoing) -> bool:
-        """Whether a seat of ours still works on an attempt; otherwise no answer would ever come."""
-        copies = (seat.events.copies.read(one.event.id) for seat in self.seats.values())
-        return any(copy is not None and copy.attempt == one.attempt and bool(copy.pending) for copy in copies)
+    def _is_under_way(self, outgoing: _Outgoing) -> bool:
+        """Whether one of this peer's seats still works on an attempt; if not, no answer will come."""
+        copies = (seat.events.copies.read(outgoing.event.id) for seat in self.seats.values())
+        return any(copy is not None and copy.attempt == outgoing.attempt and bool(copy.pending) for copy in copies)
 
     # The mail
 
     def _work(self, mail: list[m.Message], effects: list[Effect]) -> None:
-        """Carry mail to the own seats until there is none left, and hand out what goes to others."""
+        """Deliver mail to this peer's own seats until none is left, and return the messages to other peers."""
         waiting = deque(mail)
         self._collect(waiting, effects)
         while waiting:
@@ -281,12 +282,12 @@ class PeerCore:
             self._finished(message.id, message.attempt, message.complete, effects)
         if seat is None and _is_for_anybody(message):
             if self.contact_seat is not None:
-                return self.seats[self.contact_seat]  # the seat is gone, but we are here
+                return self.seats[self.contact_seat]  # the seat is gone, but this peer exists
             self._show_the_way(message, effects)
         return seat
 
     def _show_the_way(self, message: m.Message, effects: list[Effect]) -> None:
-        """Without a seat of our own: pass on what looks for the tree; who asks first of all is the tree."""
+        """Forward messages that look for the tree, if this peer has no seat; the first peer that asks is the tree."""
         if isinstance(message, m.Insert) and self.contact in (None, message.seat):
             self.contact = message.seat
             alone = m.Seek(message.seat, f"{self.name}/", 0, message.seat, message.level)
@@ -317,8 +318,8 @@ class PeerCore:
         values = self._content.read_event(event.payload)
         ids = [
             id
-            for (namespace, id), one in self._asked.items()
-            if namespace == event.namespace and matches_subscription(values, one)
+            for (namespace, id), subscription in self._asked.items()
+            if namespace == event.namespace and matches_subscription(values, subscription)
         ]
         if ids:
             effects.append(Deliver(USER, m.Delivery(event, tuple(sorted(ids, key=id_order)))))
@@ -327,14 +328,14 @@ class PeerCore:
             self.false_positives += 1
 
     def _finished(self, id: m.EventId, attempt: int, complete: bool, effects: list[Effect]) -> None:
-        one = self._outgoing.get(id.seq)
-        if one is None or one.attempt != attempt:
+        outgoing = self._outgoing.get(id.seq)
+        if outgoing is None or outgoing.attempt != attempt:
             return
         if complete:
             del self._outgoing[id.seq]
             effects.append(Persist(_event_key(id), None))
         else:
-            one.waiting = False  # the next round tries again
+            outgoing.waiting = False  # the next round tries again
 
 
 def _is_for_anybody(message: m.Message) -> bool:

@@ -40,7 +40,7 @@ from tamis.overlay.state import Dissolution, Growth, Losses, Membership, ParentL
 
 __all__ = ["MAX_HOPS", "Seat", "Shape"]
 
-#: A message that was passed on so often runs in a circle of broken pointers, and is dropped.
+#: A message with this many hops runs in a circle of broken pointers, and is dropped.
 MAX_HOPS: Final = 60
 
 
@@ -76,12 +76,12 @@ class Shape:
 
     @property
     def usual_choice(self) -> str:
-        """The choice that goes with the split unless another one is given."""
+        """The default choice for the split."""
         return "r*" if self.split == "r*" else "r"
 
 
 class Seat:
-    """One subscription's place in the tree; ``box`` is what it asks for."""
+    """One subscription's place in the tree; ``box`` is the box around its filter."""
 
     def __init__(self, name: str, box: Box, space: Space, shape: Shape, events: SeatEvents | None = None) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class Seat:
         self.events = SeatEvents() if events is None else events
         #: The last place that this seat gave a child.
         self._places = 0
-        #: What goes out, whether the own nodes must be brought in order, and levels that may not reinsert, as bits.
+        #: Outgoing messages, whether the own nodes need repair, and levels that may not reinsert, as bits.
         self._out: list[m.Message] = []
         self._unsettled = False
         self._reinserted = 0
@@ -110,22 +110,22 @@ class Seat:
 
     @property
     def placed(self) -> bool:
-        """Whether it has found its first place, or is the first of all."""
+        """Whether it has found its first place, or is the first seat of the network."""
         return self.membership.placed
 
     @property
     def left(self) -> bool:
-        """Whether its subscription is cancelled: it only passes messages on, until the next round."""
+        """Whether its subscription is cancelled: it only forwards messages, until the next round."""
         return self.membership.left
 
     @property
     def is_reshaping(self) -> bool:
-        """Whether its top node is new or being given up, so that no other change of it may begin."""
+        """Whether its top node is new or being dissolved, so that no other change of it may begin."""
         return bool(self.up.newborn) or self.dissolution.active
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something was begun that is not done: a join, a growth, a change of the own nodes."""
+        """Whether something is unfinished: a join, a growth, a change of the own nodes."""
         return (
             not self.placed
             or not self.growth.is_known
@@ -148,12 +148,12 @@ class Seat:
         return self.levels[level - 1].hull() if level else self.box
 
     def ask_for(self, box: Box) -> None:
-        """Have another box; its ancestors do not know of it yet."""
+        """Change the seat's box; its ancestors do not know it yet."""
         self.box = np.array(box)
         self.growth.begin()
 
     def give_place(self, level: Level, name: str) -> int:
-        """Return the number of a new place for a child of the own node ``level``: above all earlier ones."""
+        """Return the number of a new place for a child of the own node at ``level``; larger than all earlier ones."""
         level.places[name] = self._places = 1 + max(self._places, *level.places.values())
         return self._places
 
@@ -162,12 +162,12 @@ class Seat:
         self._out.append(message)
 
     def take_mail(self) -> list[m.Message]:
-        """Return the messages that go out, and forget them."""
+        """Return the outgoing messages, and clear the list."""
         mail, self._out = self._out, []
         return mail
 
     def forward(self, message: Any) -> bool:
-        """Pass a message for a level above the own top on to the parent; False when there is none."""
+        """Forward a message for a level above the own top to the parent; return False if there is no parent."""
         if self.parent is None or message.hops >= MAX_HOPS:
             return False
         self.send(msgspec.structs.replace(message, to=self.parent, hops=message.hops + 1))
@@ -175,21 +175,21 @@ class Seat:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the own nodes are in order."""
+        """Whether the own nodes need no repair."""
         return not self._unsettled
 
     def unsettle(self, reinserted: int = 0) -> None:
-        """Let the own nodes be brought in order; ``reinserted``: levels that may not reinsert meanwhile, as bits."""
+        """Request a repair of the own nodes; ``reinserted`` are levels that may not reinsert meanwhile, as bits."""
         self._unsettled = True
         self._reinserted |= reinserted
 
     def settle(self) -> int:
-        """Take the own nodes to be in order; return the levels that may not reinsert, as bits."""
+        """Mark the own nodes as repaired; return the levels that may not reinsert, as bits."""
         reinserted, self._reinserted, self._unsettled = self._reinserted, 0, False
         return reinserted
 
     def refresh(self) -> None:
-        """Note the own MBRs of the lower levels in the tables above."""
+        """Copy the own MBRs of the lower levels to the tables above."""
         box = self.box
         for level in self.levels:
             level.put(self.name, box)

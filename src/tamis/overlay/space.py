@@ -1,4 +1,4 @@
-"""The space in which peers meet: one axis per attribute, and a box for whatever one asks for.
+"""The space of the peers' boxes: one axis per attribute, and a box around each subscription.
 
 Every axis is the unit interval. A number with a domain lies at its share of the domain, what is outside at the nearer
 end; a number without one lies where its float64 stands among all float64. Both maps keep the order (not strictly), so
@@ -39,7 +39,7 @@ Box = npt.NDArray[np.float64]
 
 #: Where a missing value lies.
 MISSING: Final = -1.0
-#: The side of an axis that is not asked about.
+#: The side of an unconstrained axis.
 FREE: Final = (MISSING, 1.0)
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
@@ -79,39 +79,41 @@ class Space:
 
     def box_of(self, filters: Sequence[Filter]) -> Box | None:
         """Return a box around everything a disjunction of filters matches; None when nothing can match."""
-        boxes = [box for one in filters if (box := self._box_of_filter(one)) is not None]
+        boxes = [box for filter in filters if (box := self._box_of_filter(filter)) is not None]
         if not boxes:
             return None
         stacked = np.array(boxes)
         return np.stack([stacked[:, 0].min(axis=0), stacked[:, 1].max(axis=0)])
 
     def box_of_event(self, event: Mapping[str, Value]) -> Box:
-        """Return where an event lies: a point, but for regions."""
+        """Return the box of an event: a point, except for regions."""
         box = np.full((2, len(self)), MISSING)
-        for place, axis in enumerate(self.axes):
+        for column, axis in enumerate(self.axes):
             value = event.get(axis.attribute)
             if value is not None:
                 low, high = _interval(axis, value)
-                box[:, place] = _unit(low, axis.domain), _unit(high, axis.domain)
+                box[:, column] = _unit(low, axis.domain), _unit(high, axis.domain)
         return box
 
     def read(self, data: bytes) -> Box:
-        """Return the box that bytes on a wire mean; ModelError when they mean none."""
+        """Return the box that is encoded as bytes; raise `ModelError` if it is not valid."""
         if len(data) != 16 * len(self):
-            raise ModelError(f"a box has {16 * len(self)} bytes here, not {len(data)}")
+            raise ModelError(f"expected a box of {16 * len(self)} bytes, got {len(data)}")
         box = np.frombuffer(data).reshape(2, len(self))
         if not ((box[0] >= MISSING) & (box[0] <= box[1]) & (box[1] <= 1.0)).all():
-            raise ModelError(f"not a box: {box.tolist()}")
+            raise ModelError(f"invalid box: {box.tolist()}")
         return box
 
     def _box_of_filter(self, filter: Filter) -> Box | None:
         outline = outline_of((filter,))
         if outline is None:
             return None
-        regions = {one.attribute: one for one in filter.constraints if isinstance(one, Spatial)}
+        regions = {
+            constraint.attribute: constraint for constraint in filter.constraints if isinstance(constraint, Spatial)
+        }
         box = np.empty((2, len(self)))
-        for place, axis in enumerate(self.axes):
-            box[:, place] = _side(axis, outline, regions.get(axis.attribute))
+        for column, axis in enumerate(self.axes):
+            box[:, column] = _side(axis, outline, regions.get(axis.attribute))
         return box
 
 
@@ -149,7 +151,7 @@ def _interval(axis: _Axis, value: Value) -> Side:
 
 
 def _nearest(value: Value) -> float:
-    """Return the nearest float64 of a number, as the ends of a box are; that keeps the order."""
+    """Return the nearest float64 of a number, as in the ends of a box; this keeps the order."""
     try:
         return float(value)
     except OverflowError:
@@ -157,7 +159,7 @@ def _nearest(value: Value) -> float:
 
 
 def _unit(value: float, domain: Side | None) -> float:
-    """Return the place of a number on its axis.
+    """Return the position of a number on its axis.
 
     >>> _unit(5.0, (0.0, 10.0)), _unit(99.0, (0.0, 10.0)), _unit(0.0, None)
     (0.5, 1.0, 0.5)

@@ -1,4 +1,4 @@
-"""What a seat notes besides its tables, by concern. Each class keeps its own invariants; others call its methods.
+"""The state of a seat besides its tables, by concern. Each class keeps its own invariants; others call its methods.
 
 * `ParentLink`: the parent of the top node, and what both ends note about their link.
 * `Membership`: whether the seat has a place in the tree, seeks one, or has left.
@@ -26,11 +26,11 @@ from tamis.overlay.space import FREE, Box
 
 __all__ = ["GRACE", "PATIENCE", "Copy", "Dissolution", "Growth", "Losses", "Membership", "ParentLink", "SeatEvents"]
 
-#: Rounds of silence after which a parent or child is believed to be gone.
+#: Rounds of silence after which a parent or child counts as gone.
 PATIENCE: Final = 3
-#: Rounds for which a loss is remembered: long enough for those who fell off to notice and to join again.
+#: Rounds for which a loss is remembered: long enough for the lost seats to notice and to join again.
 GRACE: Final = 2 * PATIENCE + 2
-#: Answers that it is not our parent after which it is not: the first may have crossed a change of owners.
+#: Refusals after which a seat is no longer the parent: the first one may have crossed a change of owners.
 REFUSALS: Final = 2
 
 
@@ -43,26 +43,26 @@ class ParentLink:
 
     #: None at a root, and before the first place is found.
     name: str | None = None
-    #: What the parent notes as our MBR, how many inserts it has passed down to us, the number of our place there.
+    #: The parent's note of this seat's MBR, the number of inserts it passed down, and the number of the place there.
     known: Box | None = None
     received: int = 0
     place: int = 0
-    #: Who is above the parent, for the day it falls silent.
+    #: The parent's parent, to be asked if the parent falls silent.
     above: tuple[str, ...] = ()
     #: The owner of the node that the top node was split off from, while the top node has no parent of its own.
     newborn: str | None = None
-    #: Words to parents about MBRs; rounds without an answer, and answers that it is not our parent.
+    #: The number of reports to parents; rounds without an answer; and refusals.
     _words: int = 0
     _unanswered: int = 0
     _refused: int = 0
 
     def move(self, name: str | None, known: Box | None, place: int, received: int) -> None:
-        """Have a parent, which notes our MBR as ``known`` and has passed down ``received`` inserts."""
+        """Set the parent, which has noted this seat's MBR as ``known`` and has passed down ``received`` inserts."""
         self.name, self.place, self.received = name, place, received
         self.known = None if known is None else known.copy()
 
     def change_hands(self, name: str, known: Box) -> None:
-        """Have the same parent node with another owner, who has not been silent yet."""
+        """Set another owner of the same parent node; its rounds of silence start at 0."""
         self.name, self.known = name, known.copy()
         self.trust()
 
@@ -71,11 +71,11 @@ class ParentLink:
         self.newborn, self.name, self.known = source, parent, known
 
     def inherit(self, source: str | None) -> None:
-        """Note the seat that nodes which were handed over were split off from; None: they have a parent."""
+        """Record the seat from which handed-over nodes were split off; None if they have a parent."""
         self.newborn = source
 
     def trust(self) -> None:
-        """Start to count rounds without answers, and refusals, again."""
+        """Reset the counts of rounds without answers and of refusals."""
         self._unanswered = self._refused = 0
 
     def lose(self) -> None:
@@ -84,38 +84,38 @@ class ParentLink:
         self.trust()
 
     def forget_name(self) -> None:
-        """Have no parent, because the noted one cannot be."""
+        """Clear the parent, because it is impossible."""
         self.name = None
 
     def note_insert(self, box: Box) -> None:
-        """Note that the parent passed an insert down: it has grown our MBR by its box."""
+        """Record that the parent passed an insert down: it has enlarged this seat's MBR by its box."""
         self.received += 1
         if self.known is not None:
             self.known = hull(np.array([self.known, box]))
 
     def next_word(self) -> int:
-        """Return the number of the next word to the parent about our MBR."""
+        """Return the number of the next report of the MBR to the parent."""
         self._words += 1
         return self._words
 
     def tell(self, box: Box) -> int:
-        """Note that our MBR is being sent to the parent; return the number of this word."""
+        """Record that the MBR is sent to the parent; return the number of this report."""
         self.known = box.copy()
         return self.next_word()
 
     def is_silent(self) -> bool:
-        """Count a round; say whether the parent has not answered for more than `PATIENCE` rounds."""
+        """Count a round; return whether the parent has not answered for more than `PATIENCE` rounds."""
         self._unanswered += 1
         return self._unanswered > PATIENCE
 
     def confirm(self, message: m.Pong) -> None:
-        """Note the answer of the parent, or of who owns its node now, that we are its child."""
+        """Record that the parent, or the new owner of its node, confirms this child."""
         self.name, self.above = message.sender, message.above
         self.received, self.place = message.passed, message.place
         self.trust()
 
     def is_refused(self) -> bool:
-        """Note an answer that we are not a child; say whether there have been `REFUSALS`."""
+        """Record a refusal; return whether there have been `REFUSALS`."""
         self._unanswered = 0
         self._refused += 1
         return self._refused >= REFUSALS
@@ -125,9 +125,9 @@ class ParentLink:
 class Membership:
     """Whether a seat is in the tree. Once it is placed it stays so; once it has left it does not come back."""
 
-    #: Whether it has found its first place, or is the first of all.
+    #: Whether it has found its first place, or is the first seat of the network.
     placed: bool = False
-    #: Its subscription is cancelled: it only passes messages on, until the next round.
+    #: Its subscription is cancelled: it only forwards messages, until the next round.
     left: bool = False
     #: Whether this root has asked to be inserted elsewhere, and through which seat it looks for a place.
     yielding: bool = False
@@ -146,41 +146,41 @@ class Membership:
         self.contact = None
 
     def enter(self) -> None:
-        """Be in the tree."""
+        """Record that the seat has a place in the tree."""
         self.placed = True
 
     def leave(self) -> None:
-        """Be gone."""
+        """Record that the seat has left."""
         self.left = True
 
 
 @dataclass
 class Dissolution:
-    """The top node is being given up: all its children, the own lower node too, find other places.
+    """The dissolution of the top node: all its children, including the seat's own lower node, find other places.
 
     Invariant: there is a next parent only while the node is being dissolved.
     """
 
     active: bool = False
-    #: Who has adopted the seat below the top node meanwhile, the MBR it notes, and the place.
+    #: The seat that has adopted the node below the top meanwhile, its note of the MBR, and the place.
     next_parent: tuple[str, Box, int] | None = None
     #: Rounds that a dissolution or a departure of children has been under way.
     _stuck: int = 0
 
     def begin(self) -> None:
-        """Give the top node up."""
+        """Start to dissolve the top node."""
         self.active, self.next_parent = True, None
 
     def end(self) -> None:
-        """The node is gone, or stays."""
+        """End the dissolution: the node is gone, or stays."""
         self.active, self.next_parent = False, None
 
     def found(self, parent: str, box: Box, place: int) -> None:
-        """Note who adopts the own node below."""
+        """Record the seat that adopts the own node below."""
         self.next_parent = (parent, box, place)
 
     def is_stuck(self, busy: bool) -> bool:
-        """Count a round with something under way; say after more than `PATIENCE` that it is stuck, and count again."""
+        """Count a round with something under way; return True after more than `PATIENCE`, and restart the count."""
         self._stuck = self._stuck + 1 if busy else 0
         if self._stuck <= PATIENCE:
             return False
@@ -190,7 +190,7 @@ class Dissolution:
 
 @dataclass
 class Growth:
-    """Growths of the own box, and who waits for the answer of the root to a report. ``_grown`` only grows."""
+    """Growths of the own box, and the seat that waits for the root's answer to a report. ``_grown`` only grows."""
 
     #: Growths that all ancestors know of; the last one that was begun.
     _grown: int = 0
@@ -204,24 +204,24 @@ class Growth:
         return self._grown >= self._growing
 
     def begin(self) -> None:
-        """Have a new box."""
+        """Record a new box."""
         self._growing += 1
 
     def ask(self, name: str) -> None:
-        """Let the next report ask for an answer to the last growth of the seat ``name`` itself."""
+        """Let the next report request an answer to the last growth of the seat ``name`` itself."""
         self._origin = (name, self._growing)
 
     def pass_on(self, origin: str, number: int) -> None:
-        """Let the next report carry who waits below."""
+        """Let the next report carry the waiting seat below."""
         self._origin = (origin, number)
 
     def take_origin(self) -> tuple[str, int]:
-        """Return who waits, and forget it."""
+        """Return the waiting seat, and clear it."""
         origin, self._origin = self._origin, ("", 0)
         return origin
 
     def confirm(self, number: int) -> None:
-        """All ancestors know of a growth."""
+        """Record that all ancestors know of a growth."""
         self._grown = max(self._grown, number)
 
 
@@ -249,17 +249,17 @@ class Losses:
         self._moved.append((box.copy(), GRACE))
 
     def doubt_everything(self, rounds: int = GRACE) -> None:
-        """Answer "not complete" for a while: others who should be with us may be on their way."""
+        """Answer "not complete" for a while: seats that belong here may be on their way."""
         if rounds > 0:
             self._lost.append((np.repeat(np.array(FREE)[:, None], self._n_axes, axis=1), rounds))
 
     def may_miss(self, box: Box, *, again: bool) -> bool:
-        """Say whether an event may miss a reader here; ``again``: this copy of it may be late."""
+        """Return whether an event may miss a reader here; ``again`` means that this copy may be late."""
         away = [*self._lost, *self._moved] if again else self._lost
         return any(meets(lost[None], box)[0] for lost, _ in away)
 
     def age(self) -> None:
-        """Live through a round."""
+        """Count a round, and forget old losses."""
         self._lost, self._moved = (
             [(box, rounds - 1) for box, rounds in boxes if rounds > 1] for boxes in (self._lost, self._moved)
         )
@@ -275,11 +275,11 @@ class Copy:
     #: The levels whose children were looked at, as bits, and whether it went up.
     levels: int = 0
     went_up: bool = False
-    #: ``(seat, token)``: who waits for a receipt.
+    #: ``(seat, token)`` of the sender that waits for a receipt.
     engager: tuple[str, str] = ("", "")
-    #: ``{token: copy}``: what was passed on and not acknowledged.
+    #: ``{token: copy}`` of the forwarded copies that are not acknowledged.
     pending: dict[str, m.Forward] = field(default_factory=dict)
-    #: Whether, as far as is known, every seat that must have it has it.
+    #: Whether, as far as is known, every matching seat has it.
     complete: bool = True
     #: Rounds since it was last busy here.
     idle: int = 0
@@ -291,17 +291,17 @@ def _nowhere(payload: bytes) -> Box:
 
 @dataclass
 class SeatEvents:
-    """Events at a seat, and what its peer has to learn about them; ``locate`` says where an event lies."""
+    """Events at a seat, and what its peer must be told about them; ``locate`` returns the box of an event."""
 
     locate: Callable[[bytes], Box] = _nowhere
     #: Events that are under way here, or were lately.
     copies: EventBook[Copy] = field(default_factory=EventBook)
-    #: An event has come (once per attempt); an event of the own peer has been dealt with.
+    #: Events that arrived (once per attempt); attempts of the own peer that are finished.
     _arrived: list[m.Forward] = field(default_factory=list)
     _finished: list[tuple[m.EventId, int, bool]] = field(default_factory=list)
 
     def open_copy(self, message: m.Forward) -> Copy:
-        """Return the notes about an event; for a new attempt new ones, and the peer learns of it."""
+        """Return the notes about an event; a new attempt gets new notes and is reported to the peer."""
         copy = self.copies.read(message.event.id)
         if copy is None or copy.attempt < message.attempt:
             copy = Copy(message.event, message.attempt, message.distance)
@@ -310,15 +310,15 @@ class SeatEvents:
         return copy
 
     def finish(self, id: m.EventId, attempt: int, complete: bool) -> None:
-        """Let the peer know that an attempt of its own has been dealt with."""
+        """Report to the peer that one of its own attempts is finished."""
         self._finished.append((id, attempt, complete))
 
     def take_arrived(self) -> list[m.Forward]:
-        """Return the events that have come since the last call."""
+        """Return the events that arrived since the last call."""
         arrived, self._arrived = self._arrived, []
         return arrived
 
     def take_finished(self) -> list[tuple[m.EventId, int, bool]]:
-        """Return the attempts that were dealt with since the last call."""
+        """Return the attempts that finished since the last call."""
         finished, self._finished = self._finished, []
         return finished

@@ -1,4 +1,4 @@
-"""Sets of subscriptions: subsume, merge, reduce. It shrinks what links carry, never who is delivered to."""
+"""Sets of subscriptions: subsume, merge, reduce. Links forward fewer subscriptions; deliveries stay the same."""
 
 from __future__ import annotations
 

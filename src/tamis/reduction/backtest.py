@@ -1,4 +1,4 @@
-"""What rules do on events of the past: firings per rule and day, rules that never or always fire, redundant rules.
+"""Runs rules on past events: firings per rule and day, rules that never or always fire, redundant rules.
 
 `Tally` counts pairs of event and rule, wherever they come from; `Backtest` is the report. Two versions of a rule set
 that were run on the same events are compared pair by pair (`Difference`).
@@ -52,7 +52,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Difference:
-    """How two versions of a rule set differ: rules that came or went, and pairs that only one version has."""
+    """The difference of two versions of a rule set: rules added or removed, and pairs that only one version has."""
 
     added: tuple[SubscriptionId, ...] = ()
     removed: tuple[SubscriptionId, ...] = ()
@@ -66,7 +66,7 @@ class Difference:
         self.lost.update(rule for _, rule in old - new)
 
     def changed(self) -> list[SubscriptionId]:
-        """Return the rules of both versions that fire for other events than before, most changed first."""
+        """Return the rules of both versions that fire for different events, the most changed first."""
         total = self.gained + self.lost
         return [rule for rule, _ in total.most_common() if rule not in self.added and rule not in self.removed]
 
@@ -78,7 +78,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The report of a run: every rule, what it fired, and what others say of it."""
+    """The report of a run: every rule, its firings, and whether other rules make it redundant."""
 
     #: The rules with their titles, if they have any.
     titles: Mapping[SubscriptionId, str]
@@ -86,6 +86,8 @@ class Backtest:
     #: Why a rule is not needed: covered, equivalent, subsumed or impossible, and the rules that make it so.
     redundant: Mapping[SubscriptionId, _Reason]
     difference: Difference | None = None
+    #: Rules that may be redundant: the budget of the proof ran out. None: redundancy was not asked for.
+    undecided: frozenset[SubscriptionId] | None = None
 
     @classmethod
     def of(
@@ -96,9 +98,9 @@ class Backtest:
         difference: Difference | None = None,
         rules: Mapping[SubscriptionId, SubscriptionId] | None = None,
     ) -> Backtest:
-        """Join what was counted with what a reduction says of the rules.
+        """Combine the counts with the result of a reduction of the rules.
 
-        ``rules`` has the rule of each subscription that is a part of one: the reduction speaks of subscriptions.
+        ``rules`` maps each subscription that is part of a rule to that rule: a reduction compares subscriptions.
         """
         redundant: dict[SubscriptionId, _Reason] = {}
         if reduction is not None:
@@ -106,7 +108,12 @@ class Backtest:
             redundant |= {rule: ("equivalent", (by,)) for rule, by in reduction.equivalent.items()}
             redundant |= {rule: ("subsumed", tuple(by)) for rule, by in reduction.subsumed.items()}
             redundant |= dict.fromkeys(reduction.impossible, ("impossible", ()))
-        return cls(titles, tally, _of_whole_rules(redundant, rules) if rules else redundant, difference)
+        if rules:
+            redundant = _of_whole_rules(redundant, rules)
+        if reduction is None:
+            return cls(titles, tally, redundant, difference)
+        whole = {rules.get(id, id) if rules else id for id in reduction.undecided}
+        return cls(titles, tally, redundant, difference, frozenset(whole - redundant.keys()))
 
     @property
     def rules(self) -> list[SubscriptionId]:
@@ -115,16 +122,16 @@ class Backtest:
 
     @property
     def never(self) -> list[SubscriptionId]:
-        """Rules that no event fired."""
+        """Rules that fired for no event."""
         return [rule for rule in self.rules if not self.tally.fired[rule]]
 
     @property
     def always(self) -> list[SubscriptionId]:
-        """Rules that every event fired."""
+        """Rules that fired for every event."""
         return [rule for rule in self.rules if self.tally.events and self.tally.fired[rule] == self.tally.events]
 
     def verdicts(self, rule: SubscriptionId) -> dict[str, str]:
-        """Return what is to be said of a rule, by kind: never, always, redundant, added, changed."""
+        """Return the verdicts on a rule by kind: never, always, redundant, undecided, added, changed."""
         said: dict[str, str] = {}
         fired = self.tally.fired[rule]
         if not fired:
@@ -133,7 +140,9 @@ class Backtest:
             said["always"] = f"each of {self.tally.events:,} events"
         if rule in self.redundant:
             why, by = self.redundant[rule]
-            said["redundant"] = f"{why} by {', '.join(self.titles.get(one) or str(one) for one in by)}" if by else why
+            said["redundant"] = f"{why} by {', '.join(self.titles.get(id) or str(id) for id in by)}" if by else why
+        elif rule in (self.undecided or ()):
+            said["undecided"] = "others may make it redundant; the proof ran out of its budget"
         difference = self.difference or Difference()
         gained, lost = difference.gained[rule], difference.lost[rule]
         if rule in difference.added:
@@ -159,6 +168,7 @@ class Backtest:
             "never": self.never,
             "always": self.always,
             "redundant": {str(rule): {"why": why, "by": list(by)} for rule, (why, by) in self.redundant.items()},
+            "undecided": None if self.undecided is None else [rule for rule in self.rules if rule in self.undecided],
         }
         return report if self.difference is None else {**report, "difference": self.difference.as_json()}
 
@@ -166,23 +176,23 @@ class Backtest:
 def _of_whole_rules(
     redundant: Mapping[SubscriptionId, _Reason], rules: Mapping[SubscriptionId, SubscriptionId]
 ) -> dict[SubscriptionId, _Reason]:
-    """Return why whole rules are not needed; a rule in parts is not needed when none of its parts is."""
+    """Return why whole rules are redundant; a rule in parts is redundant if each of its parts is."""
     parts: dict[SubscriptionId, list[SubscriptionId]] = {}
     for part, rule in rules.items():
         parts.setdefault(rule, []).append(part)
-    found = {
-        id: (why, tuple(dict.fromkeys(rules.get(one, one) for one in by)))
+    redundant_parts = {
+        id: (why, tuple(dict.fromkeys(rules.get(other, other) for other in by)))
         for id, (why, by) in redundant.items()
         if id not in rules
     }
     for rule, own in parts.items():
         reasons = [redundant[part] for part in own if part in redundant]
-        others = [rules.get(one, one) for _, by in reasons for one in by]
+        others = [rules.get(other, other) for _, by in reasons for other in by]
         others = [other for other in dict.fromkeys(others) if other != rule]
         whys = {why for why, _ in reasons}
         if len(reasons) == len(own) and (others or whys == {"impossible"}):
-            found[rule] = (whys.pop() if len(whys) == 1 else "subsumed", tuple(others))
-    return found
+            redundant_parts[rule] = (whys.pop() if len(whys) == 1 else "subsumed", tuple(others))
+    return redundant_parts
 
 
 def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:

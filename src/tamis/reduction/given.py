@@ -1,7 +1,7 @@
-"""What is to be reduced: every subscription by its place, in the order of the ids.
+"""The input of a reduction: every subscription by its place, in the order of the ids.
 
-A *place* is a number; the stages use places, and only the report uses ids. An id may occur in
-several namespaces, which never meet: the report then shows it as ``namespace/id``.
+A *place* is a position in that order; the stages use places, and only the report uses ids. An id may occur in
+several namespaces, which are reduced separately: the report then shows it as ``namespace/id``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IntArray = npt.NDArray[np.int64]
 
 
 class TableRows(Sequence[Subscription]):
-    """The subscriptions of a table of boxes, each made when it is asked for."""
+    """The subscriptions of a table of boxes, each created on access."""
 
     def __init__(self, table: SubscriptionTable, ids: Sequence[SubscriptionId], order: _IntArray) -> None:
         self._table, self._ids, self._order = table, ids, order
@@ -77,20 +77,27 @@ class Given:
 
 
 def read(subscriptions: Subscriptions, schema: Schema | None) -> Given:
-    """Compile what is given, check that ids are unique in their namespace, and sort."""
+    """Compile the input, check that ids are unique in their namespace, and sort by id."""
     if isinstance(subscriptions, SubscriptionTable) and subscriptions.texts is None:
         return _table(subscriptions, schema)
     if isinstance(subscriptions, SubscriptionTable):
-        found, known = _texts(subscriptions, schema)
+        compiled_subscriptions, used_schema = _texts(subscriptions, schema)
     elif isinstance(subscriptions, Mapping):
-        named = [(checked_id(id), one) for id, one in subscriptions.items()]
-        compiled, known = as_subscriptions(named, schema)
-        found = [replace(one, id=id) for (id, _), one in zip(named, compiled, strict=True)]
+        named = [(checked_id(id), source) for id, source in subscriptions.items()]
+        compiled, used_schema = as_subscriptions(named, schema)
+        compiled_subscriptions = [
+            replace(subscription, id=id) for (id, _), subscription in zip(named, compiled, strict=True)
+        ]
     else:
-        found, known = as_subscriptions(_listed(subscriptions), schema)
-    found.sort(key=lambda one: (id_order(one.id), one.namespace))
-    spaces = [one.namespace for one in found]
-    return Given(found, _names([one.id for one in found], spaces), _several(spaces), known)
+        compiled_subscriptions, used_schema = as_subscriptions(_listed(subscriptions), schema)
+    compiled_subscriptions.sort(key=lambda subscription: (id_order(subscription.id), subscription.namespace))
+    spaces = [subscription.namespace for subscription in compiled_subscriptions]
+    return Given(
+        compiled_subscriptions,
+        _names([subscription.id for subscription in compiled_subscriptions], spaces),
+        _several(spaces),
+        used_schema,
+    )
 
 
 def _table(table: SubscriptionTable, schema: Schema | None) -> Given:
@@ -102,9 +109,9 @@ def _table(table: SubscriptionTable, schema: Schema | None) -> Given:
         order = np.array(sorted(range(len(table)), key=lambda row: (id_order(ids[row]), keys[row])), np.int64)
     sorted_ids = ids if table.ids is None and spaces is None else [ids[row] for row in order.tolist()]
     sorted_spaces = None if spaces is None else [spaces[row] for row in order.tolist()]
-    known = schema if schema is not None else Schema({name: Number() for name in table.names})
+    used_schema = schema if schema is not None else Schema({name: Number() for name in table.names})
     names = _names(sorted_ids, sorted_spaces)
-    return Given(TableRows(table, ids, order), names, _several(sorted_spaces), known, table, order)
+    return Given(TableRows(table, ids, order), names, _several(sorted_spaces), used_schema, table, order)
 
 
 def _several(spaces: list[str] | None) -> list[str] | None:
@@ -132,19 +139,19 @@ def _names(ids: Sequence[SubscriptionId], spaces: list[str] | None) -> Sequence[
 
 
 def _listed(subscriptions: Iterable[Subscription]) -> Iterator[tuple[SubscriptionId, Subscription]]:
-    """Yield compiled subscriptions with their ids, or raise `ModelError` that says what is expected."""
+    """Yield compiled subscriptions with their ids, or raise a `ModelError` that describes the expected input."""
     expected = "expected a mapping of ids to subscriptions, compiled subscriptions or a table"
     if isinstance(subscriptions, str | bytes | Subscription) or not isinstance(subscriptions, Iterable):
         raise ModelError(f"{expected}, not {type(subscriptions).__name__}")
-    for one in subscriptions:
-        if not isinstance(one, Subscription):
-            raise ModelError(f"{expected}; {shorten(one)} has no id")
-        checked_id(one.id)
-        yield one.id, one
+    for subscription in subscriptions:
+        if not isinstance(subscription, Subscription):
+            raise ModelError(f"{expected}; {shorten(subscription)} has no id")
+        checked_id(subscription.id)
+        yield subscription.id, subscription
 
 
 def _row_ids(table: SubscriptionTable) -> Sequence[SubscriptionId]:
-    """Return the ids of a table; a row without one is called by its number unless another is called so."""
+    """Return the ids of a table; a row without an id gets its number, or a free number if that is taken."""
     if table.ids is None:
         return range(len(table))
     taken = {id for id in table.ids if id is not None}
@@ -161,6 +168,9 @@ def _row_ids(table: SubscriptionTable) -> Sequence[SubscriptionId]:
 def _texts(table: SubscriptionTable, schema: Schema | None) -> tuple[list[Subscription], Schema]:
     """Compile the rows of a table of texts, each with its namespace and end."""
     assert table.texts is not None
-    compiled, known = as_subscriptions(zip(_row_ids(table), table.texts, strict=True), schema)
+    compiled, used_schema = as_subscriptions(zip(_row_ids(table), table.texts, strict=True), schema)
     ends = table.expires if table.expires is not None else [None] * len(table)
-    return [replace(one, namespace=table.namespace(row), expires=ends[row]) for row, one in enumerate(compiled)], known
+    return [
+        replace(subscription, namespace=table.namespace(row), expires=ends[row])
+        for row, subscription in enumerate(compiled)
+    ], used_schema

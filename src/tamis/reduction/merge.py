@@ -42,7 +42,7 @@ def merge(a: Source, b: Source, schema: Schema | None = None) -> Subscription | 
     >>> merge("x < 5 AND y < 5", "x > 5 AND y > 5") is None
     True
     """
-    [first, second], known = as_subscriptions([("a", a), ("b", b)], schema)
+    [first, second], used_schema = as_subscriptions([("a", a), ("b", b)], schema)
     if first.namespace != second.namespace:
         return None
     for wide, narrow in ((first, second), (second, first)):
@@ -51,13 +51,13 @@ def merge(a: Source, b: Source, schema: Schema | None = None) -> Subscription | 
     if first.expires != second.expires:
         return None
     union = simplify_filters((*first.filters, *second.filters))
-    if len(union) != 1 or not is_writable(union[0], known):
+    if len(union) != 1 or not is_writable(union[0], used_schema):
         return None
     return Subscription(merged_id([first.id, second.id]), union, None, first.namespace, first.expires)
 
 
 def outlives(a: Subscription, b: Subscription) -> bool:
-    """Whether ``a`` is there at least as long as ``b``, so that it can stand for it."""
+    """Whether ``a`` expires no earlier than ``b``, so that it can replace ``b``."""
     return a.expires is None or (b.expires is not None and a.expires >= b.expires)
 
 

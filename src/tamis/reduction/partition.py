@@ -1,8 +1,8 @@
-"""Reducing a set that lies in parts: drop what is covered inside each part, then reduce what is left.
+"""Reduces a set in parts: drop what is covered inside each part, then reduce what is left.
 
 The contract for a caller that splits a set (Spark does):
 
-* any split into parts will do, by space or by chance; one that keeps neighbours together drops more early;
+* any split into parts works, by space or at random; a split that keeps neighbours together drops more early;
 * `reduce_partition` is a pure function of one part. What it keeps is kept in the order of the ids, and each of
   the others is covered by something it keeps, of the same namespace, that lives at least as long;
 * its results may be joined and put through `reduce_partition` again, any number of times;
@@ -41,7 +41,7 @@ __all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partition
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one part keeps, and what it dropped because something it keeps covers it.
+    """The subscriptions that one part keeps, and those that it dropped because a kept one covers them.
 
     ``covered`` are boxes that a box covers: at the end it is only asked which. ``others`` are dropped as well, but
     are tested again at the end, because covering is transitive only as far as it is proved.
@@ -54,7 +54,7 @@ class Partition:
 
 
 def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None) -> Partition:
-    """Return what of one part has to go on, and what has not. See the module's text for the contract.
+    """Return which subscriptions of one part are kept and which are dropped; the module's docstring has the contract.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> part = reduce_partition([compile_text("x <= 9", id="a"), compile_text("x <= 5", id="b")])
@@ -62,7 +62,7 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
     (['a'], ['b'])
     """
     given = read(subscriptions, schema)
-    simple = [simplified(one) for one in given.subscriptions]
+    simple = [simplified(subscription) for subscription in given.subscriptions]
     kept: list[int] = []
     by_boxes: set[int] = set()
     for places in given.groups():
@@ -75,7 +75,7 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
             kept += stages.living()
         else:
             kept += group.places.tolist()
-    possible = {place for place, one in enumerate(simple) if one.filters}
+    possible = {place for place, subscription in enumerate(simple) if subscription.filters}
     parts = (kept, by_boxes, possible - by_boxes - set(kept), set(range(len(given))) - possible)
     return Partition(*(tuple(given.subscriptions[place] for place in sorted(part)) for part in parts))
 
@@ -89,14 +89,16 @@ def reduce_partitions(parts: Iterable[Partition], schema: Schema | None = None, 
     dropped: set[tuple[str, SubscriptionId]] = set()
     for part in parts:
         every += (*part.kept, *part.covered, *part.others, *part.impossible)
-        dropped.update((one.namespace, one.id) for one in part.covered)
+        dropped.update((subscription.namespace, subscription.id) for subscription in part.covered)
     given = read(every, schema)
-    known = np.array([(one.namespace, one.id) in dropped for one in given.subscriptions], bool)
-    return reduce_given(given, merge=merge, known=known)
+    is_dropped = np.array(
+        [(subscription.namespace, subscription.id) in dropped for subscription in given.subscriptions], bool
+    )
+    return reduce_given(given, merge=merge, known=is_dropped)
 
 
 def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) -> Reduction:
-    """Return what is impossible and what a single other covers, and keep the rest; unions and merges are not tried.
+    """Return the impossible subscriptions and those that a single other covers; unions and merges are not tried.
 
     The reason told for each is the first id among those that stay and cover it, so that it depends on those that
     cover it and on nothing else. See the module's text.
@@ -125,7 +127,7 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
 
 
 def _first_covers(group: Group, gone: Boxes) -> list[int]:
-    """Return for each box that is gone the first place of the group that covers it."""
+    """Return for each dropped box the first place of the group that covers it."""
     if not len(gone):
         return []
     index = CornerIndex(group.boxes.lo.shape[1])

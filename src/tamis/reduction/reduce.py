@@ -1,4 +1,4 @@
-"""Reducing a set of subscriptions to what has to be carried so that no event is missed.
+"""Reduces a set of subscriptions to those that a link must forward so that no event is missed.
 
 The stages, each of which leaves the union of what remains unchanged:
 
@@ -40,14 +40,14 @@ from tamis.reduction.story import Story
 
 __all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_given", "simplified", "simplified_each"]
 
-#: Told the name of a stage, how much of it is done and how much there is.
+#: Called with the name of a stage, the number of steps done and their total.
 Progress = Callable[[str, int, int], None]
 
 
 def reduce(
     subscriptions: Subscriptions, schema: Schema | None = None, *, merge: bool = True, progress: Progress | None = None
 ) -> Reduction:
-    """Return which subscriptions remain, and why the others need not be carried.
+    """Return which subscriptions remain, and why the others need not be forwarded.
 
     ``subscriptions`` maps ids to CQL2 text, CQL2-JSON or compiled subscriptions, or lists compiled ones, or is a
     table of boxes or texts (a row without an id is called by its number, or by a free one if that is taken).
@@ -64,7 +64,7 @@ def reduce(
 def reduce_given(
     given: Given, *, merge: bool = True, progress: Progress | None = None, known: npt.NDArray[np.bool_] | None = None
 ) -> Reduction:
-    """Reduce what was read; of the places in ``known`` bool[n] it is known that others cover them."""
+    """Reduce the input; ``known`` bool[n] marks places that are known to be covered by others."""
     story = Story()
     simple = simplified_each(given, story, progress)
     for group in groups_of(given, simple):
@@ -81,8 +81,8 @@ def simplified_each(given: Given, story: Story, progress: Progress | None = None
     if given.table is not None:
         return given.subscriptions
     simple = []
-    for place, one in enumerate(given.subscriptions):
-        simple.append(simplified(one))
+    for place, subscription in enumerate(given.subscriptions):
+        simple.append(simplified(subscription))
         if not simple[-1].filters:
             story.impossible(place)
         if progress is not None and place % 1_000 == 0:
@@ -90,12 +90,12 @@ def simplified_each(given: Given, story: Story, progress: Progress | None = None
     return simple
 
 
-def simplified(one: Subscription) -> Subscription:
-    """Return a subscription with simplified filters; one set of values or one region per attribute is simple."""
-    filters = one.filters
+def simplified(subscription: Subscription) -> Subscription:
+    """Return a subscription with simplified filters; unchanged if each attribute has one value set or one region."""
+    filters = subscription.filters
     if len(filters) == 1 and filters[0].rest is None and _is_simple(filters[0].constraints):
-        return one
-    return replace(one, filters=simplify_filters(filters))
+        return subscription
+    return replace(subscription, filters=simplify_filters(filters))
 
 
 def _is_simple(constraints: Sequence[Constraint]) -> bool:
@@ -110,7 +110,7 @@ def _is_simple(constraints: Sequence[Constraint]) -> bool:
 
 
 def groups_of(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
-    """Yield the groups of subscriptions that may stand for each other, one per namespace."""
+    """Yield the groups of subscriptions that may replace each other, one per namespace."""
     if given.table is None or given.order is None:
         yield from (group_of(simple, places, given.schema) for places in given.groups())
         return
@@ -129,8 +129,11 @@ def _reduce_group(group: Group, story: Story, progress: Progress | None, known: 
         _drop_subsumed_boxes(group, story, progress)
         return
     stages = ItemStages(group.subscriptions, group.places.tolist(), group.schema, story)
-    stages.drop_covered({place: by for _, place, (by,) in reasons})  # a reason may be one that is not a box
+    stages.drop_covered(
+        {place: by for _, place, (by,) in reasons}
+    )  # a box may be covered by something that is not a box
     stages.drop_subsumed(progress)
+    stages.tell_undecided()
     group.keep(stages.living())
 
 
@@ -145,8 +148,8 @@ def covered_boxes(group: Group, known: npt.NDArray[np.bool_] | None = None) -> l
 
 def _drop_subsumed_boxes(group: Group, story: Story, progress: Progress | None) -> None:
     watched = None if progress is None else (lambda done, total: progress("subsume", done, total))
-    found = find_subsumed_boxes(group.boxes, watched)
+    unions = find_subsumed_boxes(group.boxes, watched)
     plain = group.plain.tolist()
-    for place, by in found.items():
+    for place, by in unions.items():
         story.remove("subsumed", plain[place], tuple([plain[other] for other in by]))
-    group.drop([plain[place] for place in found])
+    group.drop([plain[place] for place in unions])

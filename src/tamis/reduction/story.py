@@ -1,4 +1,4 @@
-"""Why each subscription is gone, told about what is left in the end.
+"""Records why each subscription is removed, and restates the reasons in terms of those that remain.
 
 While a set is reduced, an item may be removed for another that is itself removed later. The story keeps
 the removals in order and, at the end, restates each reason in terms of items that remain: a removal for a
@@ -6,7 +6,7 @@ covered item becomes one for its coverer, one for a subsumed item becomes one fo
 one for an item that was merged becomes one for the merge. All of that follows from covering being
 transitive, so every reason stays a proof.
 
-Items are places of what was given; what a merge made is called by a negative number.
+Items are places of the input; a merged subscription is identified by a negative number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Places = tuple[int, ...]
 
 
 class Remaining(Sequence[Subscription]):
-    """The subscriptions that remain; those of a table are made when they are asked for."""
+    """The subscriptions that remain; those of a table are created on access."""
 
     def __init__(self, given: Sequence[Subscription], merged: Sequence[Subscription], items: Sequence[int]) -> None:
         self._given, self._merged, self._items = given, merged, items
@@ -61,37 +61,42 @@ class Story:
 
     def __init__(self) -> None:
         self._impossible: list[int] = []
+        self._undecided: list[int] = []
         self._removals: list[tuple[str, int, _Places]] = []
         self._kept: list[int] = []
         self._merges: list[tuple[_Places, Subscription]] = []
 
     def impossible(self, place: int) -> None:
-        """Note that a subscription can never match."""
+        """Record that a subscription can never match."""
         self._impossible.append(place)
 
+    def undecided(self, places: Iterable[int]) -> None:
+        """Record places that remain because no proof about them was found within its budget."""
+        self._undecided += places
+
     def remove(self, reason: str, place: int, by: _Places) -> None:
-        """Note that a subscription is "equivalent" to, "covered" or "subsumed" by others, still there."""
+        """Record that a subscription is "equivalent" to, "covered" or "subsumed" by others that are not removed yet."""
         self._removals.append((reason, place, by))
 
     def keep(self, places: Iterable[int]) -> None:
-        """Note what remains as it is."""
+        """Record the places that remain unchanged."""
         self._kept += places
 
     def merge(self, places: _Places, one: Subscription) -> None:
-        """Note that a new subscription stands for several."""
+        """Record that a new subscription replaces several."""
         self._merges.append((places, one))
 
     def reduction(self, given: Given, subscriptions: Sequence[Subscription]) -> Reduction:
-        """Return the result, told about what remains; ``subscriptions`` are the given ones, simplified."""
-        told, names = self._told(), given.names
+        """Return the result with reasons that remain; ``subscriptions`` are the simplified input."""
+        outcomes, names = self._told(), given.names
         new = self._new_names(set(names)) if self._merges else []
         name_of = {-1 - i: name for i, name in enumerate(new)}
         by_reason: dict[str, dict[SubscriptionId, tuple[SubscriptionId, ...]]]
         by_reason = {"equivalent": {}, "covered": {}, "subsumed": {}}
-        are_places = names == range(len(names)) and not new  # of a table without ids: nothing to look up
-        for place in sorted(told):
-            reason, by = told[place]
-            shown = by if are_places else tuple([names[one] if one >= 0 else name_of[one] for one in by])
+        are_places = names == range(len(names)) and not new  # a table without ids: places are the ids
+        for place in sorted(outcomes):
+            reason, by = outcomes[place]
+            shown = by if are_places else tuple([names[target] if target >= 0 else name_of[target] for target in by])
             by_reason[reason][names[place]] = shown
         first = {-1 - i: places[0] for i, (places, _) in enumerate(self._merges)}
         items = sorted(self._kept)
@@ -105,39 +110,42 @@ class Story:
             subsumed={id: _sorted(by) for id, by in by_reason["subsumed"].items()} if first else by_reason["subsumed"],
             merged={name_of[item]: tuple(names[p] for p in self._merges[-1 - item][0]) for item in items if item < 0},
             impossible=tuple(names[place] for place in sorted(self._impossible)),
-            subscriptions=Remaining(subscriptions, [one for _, one in self._merges], items),
+            undecided=tuple(names[place] for place in sorted(self._undecided)),
+            subscriptions=Remaining(subscriptions, [subscription for _, subscription in self._merges], items),
         )
 
     def _new_names(self, taken: set[SubscriptionId]) -> list[SubscriptionId]:
         """Return the names of merges in the report: their ids, with a namespace in front where two share an id."""
         names: list[SubscriptionId] = []
-        for _, one in self._merges:
-            name: SubscriptionId = one.id
+        for _, subscription in self._merges:
+            name: SubscriptionId = subscription.id
             while name in taken:
-                name = f"{one.namespace}/{one.id}" if name == one.id else f"{name}'"
+                name = f"{subscription.namespace}/{subscription.id}" if name == subscription.id else f"{name}'"
             taken.add(name)
             names.append(name)
         return names
 
     def _told(self) -> dict[int, tuple[str, _Places]]:
-        """Return per removed place its final reason."""
+        """Return the final reason for each removed place."""
         merged = {place: -1 - i for i, (places, _) in enumerate(self._merges) for place in places}
-        told: dict[int, tuple[str, _Places]] = {}
-        for reason, place, by in reversed(self._removals):  # what an item was removed for went later, or not at all
-            told[place] = _combined(reason, [_target(one, told, merged) for one in by])
-        return told
+        outcomes: dict[int, tuple[str, _Places]] = {}
+        for reason, place, by in reversed(
+            self._removals
+        ):  # the cause of a removal was itself removed later, or not at all
+            outcomes[place] = _combined(reason, [_target(target, outcomes, merged) for target in by])
+        return outcomes
 
 
-def _target(place: int, told: dict[int, tuple[str, _Places]], merged: dict[int, int]) -> tuple[str, _Places]:
-    """Return what finally replaces a place, and by which rule."""
-    if place in told:
-        return told[place]
+def _target(place: int, outcomes: dict[int, tuple[str, _Places]], merged: dict[int, int]) -> tuple[str, _Places]:
+    """Return the remaining places that replace a place, and the rule."""
+    if place in outcomes:
+        return outcomes[place]
     return ("covered", (merged[place],)) if place in merged else ("equivalent", (place,))
 
 
 def _combined(reason: str, targets: list[tuple[str, _Places]]) -> tuple[str, _Places]:
-    """Return the weakest of the reasons, and what remains of those an item was removed for."""
-    by = targets[0][1] if len(targets) == 1 else tuple(sorted({one for _, some in targets for one in some}))
+    """Return the weakest of the reasons, and all remaining places that they name."""
+    by = targets[0][1] if len(targets) == 1 else tuple(sorted({place for _, places in targets for place in places}))
     if len(by) > 1:
         return "subsumed", by
     return ("equivalent" if reason == "equivalent" and targets[0][0] == "equivalent" else "covered"), by

@@ -1,4 +1,4 @@
-"""Subsumption: whether several others together cover a subscription, though perhaps no single one does.
+"""Subsumption: whether several others together cover a subscription, even if no single one does.
 
 The filters of all the others are one union, and the question is `covers` with that union. The walk notes
 which filters took something away; the ids of those are the answer's ``by``, made smaller by leaving out
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tamis.algebra.covers import compare, find_cover
-from tamis.algebra.proofs.pieces import MAX_PIECES
+from tamis.algebra.covers import compare, find_cover, find_cover_within
+from tamis.algebra.proofs.pieces import MAX_PIECES, Budget
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.errors import ModelError
 from tamis.model.schema import Schema
@@ -61,36 +61,44 @@ def subsumed(
     {'x': 5}
     """
     named = _named(others)
-    [first, *rest], known = as_subscriptions([("the subscription", a), *named], schema)
+    [first, *rest], used_schema = as_subscriptions([("the subscription", a), *named], schema)
     ids = [id for id, _ in named]
     union = find_union(first.filters, list(zip(ids, rest, strict=True)))
     if union is not None:
         return Subsumption(True, union, reason="every event that matches it matches one of the others")
-    answer = compare([filter for one in rest for filter in one.filters], first.filters, known)
+    answer = compare([filter for subscription in rest for filter in subscription.filters], first.filters, used_schema)
     reason = answer.reason.replace("the second subscription and not the first", "it and none of the others")
     return Subsumption(False, (), answer.witness, answer.unknown, reason)
 
 
 def find_union(
-    inner: Sequence[Filter], others: Sequence[tuple[SubscriptionId, Subscription]], pieces: int = MAX_PIECES
+    inner: Sequence[Filter],
+    others: Sequence[tuple[SubscriptionId, Subscription]],
+    pieces: int = MAX_PIECES,
+    budget: Budget | None = None,
 ) -> tuple[SubscriptionId, ...] | None:
-    """Return a small set of ids whose union covers ``inner``, in order; None when no proof was found."""
-    owners = [(id, filter) for id, one in others for filter in one.filters]
-    used = find_cover(inner, [filter for _, filter in owners], pieces)
+    """Return a small set of ids whose union covers ``inner``, in order; None when no proof was found.
+
+    A ``budget`` of ``pieces`` that the caller made is exhausted afterwards where None decides nothing.
+    """
+    owners = [(id, filter) for id, subscription in others for filter in subscription.filters]
+    used = find_cover_within(inner, [filter for _, filter in owners], budget or Budget(pieces))
     if used is None:
         return None
-    ids = sorted({owners[place][0] for place in used}, key=id_order)
+    ids = sorted({owners[position][0] for position in used}, key=id_order)
     for id in reversed(ids) if len(ids) <= MAX_TRIMMED else ():
         fewer = [filter for owner, filter in owners if owner in ids and owner != id]
         if find_cover(inner, fewer, pieces) is not None:
-            ids = [one for one in ids if one != id]
+            ids = [other for other in ids if other != id]
     return tuple(ids)
 
 
 def _named(others: Mapping[SubscriptionId, Source] | Iterable[Source]) -> list[tuple[SubscriptionId, Source]]:
     if isinstance(others, Mapping):
-        return [(checked_id(id), one) for id, one in others.items()]
+        return [(checked_id(id), source) for id, source in others.items()]
     if isinstance(others, str | bytes | Subscription) or not isinstance(others, Iterable):
         kind = type(others).__name__
         raise ModelError(f"expected the others as a list or as a mapping of ids to subscriptions, not {kind}")
-    return [(one.id if isinstance(one, Subscription) else place, one) for place, one in enumerate(others)]
+    return [
+        (source.id if isinstance(source, Subscription) else position, source) for position, source in enumerate(others)
+    ]

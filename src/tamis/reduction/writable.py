@@ -1,4 +1,4 @@
-"""Whether the language can say a filter: what a merge makes must fit where its parts did."""
+"""Decides whether a filter can be written in the language; the result of a merge must be as writable as its parts."""
 
 from __future__ import annotations
 

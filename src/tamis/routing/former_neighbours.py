@@ -1,4 +1,4 @@
-"""What a disk holds of brokers that are neighbours no longer, because a link was removed or is configured no more."""
+"""Records about former neighbours: brokers whose link was removed, or is no longer in the configuration."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _OF_NEIGHBOURS = (
     records.PAUSING,
     records.SKIPPED,
     records.LINK_GAP,
+    records.REACH,
 )
 
-#: Those that there are of no client: they tell which names are of brokers.
-_ONLY_OF_NEIGHBOURS = (records.SPOKEN.name, records.NUMBER.name, records.SAID.name)
+#: Records that clients never have: a name with one of them is the name of a broker.
+_ONLY_OF_NEIGHBOURS = (records.SPOKEN.name, records.NUMBER.name, records.SAID.name, records.REACH.name)
 
 
 def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link], epoch: int) -> list[Persist]:
-    """Return the changes that leave of brokers other than ``neighbours`` only where their streams ended.
+    """Return the changes that delete the records of former neighbours, except for the ends of their streams.
 
-    ``epoch`` is the life of this broker.
+    ``epoch`` is the number of this broker's life.
     """
     brokers = {key[1] for key in stored if key[0] in _ONLY_OF_NEIGHBOURS}
     former_neighbours = brokers.difference(neighbours)
@@ -45,5 +46,5 @@ def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link],
             removed = records.Removed(life, cursor.peer_epoch, cursor.received)
             changes.append(records.REMOVED.put(link, value=removed))
     names = {kind.name for kind in _OF_NEIGHBOURS}
-    about = (key for key in stored if key[0] in names and key[1] in former_neighbours)
-    return [*changes, *(Persist(key, None) for key in about)]
+    keys = (key for key in stored if key[0] in names and key[1] in former_neighbours)
+    return [*changes, *(Persist(key, None) for key in keys)]

@@ -1,13 +1,14 @@
-"""Everything brokers and clients say to one another: a closed vocabulary, with one form as bytes.
+"""All messages between brokers and clients: a closed vocabulary with one binary encoding.
 
 ======================= ======================================================================
 client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`
 broker to client        `Status` of a subscription, `Delayed`, `Delivery` of an event, `Gap`, `Refusal`, `Types`
-broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`
+broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`,
+                        `LinkGap`; and `Reach`, which has no number: releases that do not know it ignore it
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
-What comes by the thousand is not tracked by the garbage collector (``gc=False``): it holds no cycle.
+Messages that are sent by the thousand are not tracked by the garbage collector (``gc=False``): they hold no cycles.
 
 Filters travel as CQL2-JSON and events as canonical values (`tamis.node.content`); both are bytes here, so a broker
 that only passes an event on does not rewrite it (promise G3).
@@ -38,6 +39,8 @@ __all__ = [
     "PublishBatch",
     "Published",
     "Ranges",
+    "Reach",
+    "Reached",
     "Refusal",
     "Resume",
     "State",
@@ -58,15 +61,15 @@ VERSION = 1
 
 
 class State(enum.StrEnum):
-    """How far a subscription has come."""
+    """The state of a subscription."""
 
     #: Sent by its client, not answered yet.
     PENDING = "pending"
     #: On the disk of its client's broker.
     ACCEPTED = "accepted"
-    #: Known wherever it must be known: every event published from now on reaches it.
+    #: Known to every broker that must know it: every event published from now on reaches it.
     ACTIVE = "active"
-    #: Ended, by its client or because its time has come; nothing new reaches it.
+    #: Ended, by its client or because it expired; nothing new reaches it.
     CANCELLED = "cancelled"
 
 
@@ -86,7 +89,7 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What travels between nodes. A field too many is refused: msgspec would skip it, however deep it is nested."""
+    """Base of all messages. Unknown fields are refused: msgspec would skip them, however deep they are nested."""
 
 
 class Subscribe(Message, frozen=True, array_like=True, tag=1):
@@ -100,17 +103,17 @@ class Subscribe(Message, frozen=True, array_like=True, tag=1):
 
 
 class SubscribeBatch(Message, frozen=True, array_like=True, tag=22):
-    """A client asks for many things in one step; each is accepted or refused by itself."""
+    """A client makes several subscriptions in one step; each is accepted or refused by itself."""
 
     subscriptions: tuple[Subscribe, ...]
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an owner says about a subscription; routing does not look at it.
+    """The description of a subscription by its owner; routing ignores it.
 
     ``text`` is the filter as it was written. A subscription that is not ``durable`` ends with its client's connection.
-    ``fields`` are the attributes that its deliveries carry; all without them. What was taken ``max_deliveries`` times
-    without an acknowledgement goes to its dead letters; 0: never.
+    ``fields`` are the attributes that its deliveries carry; empty: all. A message that was delivered ``max_deliveries``
+    times without an acknowledgement becomes a dead letter; 0: never.
     """
 
     owner: str = ""
@@ -123,14 +126,14 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Unsubscribe(Message, frozen=True, array_like=True, tag=2):
-    """A client asks no longer."""
+    """A client ends a subscription."""
 
     id: SubscriptionId
     namespace: str = DEFAULT_NAMESPACE
 
 
 class Publish(Message, frozen=True, array_like=True, tag=3):
-    """An event goes out, or goes on."""
+    """A client publishes an event, or a broker forwards one."""
 
     event: Published
 
@@ -165,11 +168,11 @@ class Delivery(Message, frozen=True, array_like=True, tag=6, gc=False):
 
 
 class Refusal(Message, frozen=True, array_like=True, tag=7):
-    """A client asked for something that cannot be: what, and why.
+    """A request of a client is refused: which one, and why.
 
-    A refused event was not delivered to any client. With ``is_temporary`` the same may be accepted later; an event then
-    needs a new id, for readers take the events of a publisher in order and may have seen a later one. ``status`` is 403
-    when the client has no right to publish there at all, whatever the event, and 400 otherwise.
+    A refused event was not delivered to any client. With ``is_temporary`` the same request may be accepted later; an
+    event then needs a new id, because readers take the events of a publisher in order and may have seen a later one.
+    ``status`` is 403 if the client has no right to publish in the namespace at all, and 400 otherwise.
     """
 
     subject: str
@@ -180,9 +183,9 @@ class Refusal(Message, frozen=True, array_like=True, tag=7):
 
 
 class Gap(Message, frozen=True, array_like=True, tag=20):
-    """A client read too slowly: this many events, from ``first`` on, were not kept for it.
+    """A client read too slowly: ``count`` events, from ``first`` on, were not kept for it.
 
-    Or a link was full that drops events then (`LinkGap`): up to this many may have been for the client.
+    Or a link that drops events was full (`LinkGap`): up to ``count`` events may have been for the client.
 
     With a ``count`` of 0 their number is not known: the broker was restored from a backup, and ``first.epoch`` is the
     moment of the backup in microseconds UTC.
@@ -193,17 +196,38 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
 
 
 class LinkGap(Message, frozen=True, array_like=True, tag=24):
-    """A link was full and drops events then: this many of a namespace, from ``first`` on, were not sent over it."""
+    """A link that drops events was full: ``count`` events of a namespace, from ``first`` on, were not sent over it."""
 
     namespace: str
     first: EventId
     count: int
 
 
+class Reached(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A broker, the broker before it on the way there, and the age of the link between the two in microseconds."""
+
+    name: str
+    parent: str
+    since: int
+
+
+class Reach(Message, frozen=True, array_like=True, tag=25):
+    """Tells a neighbour which brokers it reaches through the sender, each listed after its parent.
+
+    ``since`` is the age of the link that carries this message, agreed or proposed (`tamis.routing.rings`). ``refused``
+    are links that are not used because of a ring, each as the broker that refuses it and the broker at its other end.
+    """
+
+    since: int
+    is_agreed: bool
+    brokers: tuple[Reached, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
 class Types(Message, frozen=True, array_like=True, tag=21):
     """Tells a client the types of attributes, as the JSON of a schema, so that it can read payloads.
 
-    They are those of one namespace where types are learned, of all (``""``) under a configured schema.
+    If types are learned, they are those of one namespace; with a configured schema, those of all (``""``).
     """
 
     schema: bytes
@@ -213,8 +237,8 @@ class Types(Message, frozen=True, array_like=True, tag=21):
 class Update(Message, frozen=True, array_like=True, tag=8):
     """A change of the table that the receiver keeps for the sender, in one step.
 
-    Entries are announced before others are retracted; an announced key that is there already gets the new filter.
-    With ``replace`` entries and ranges are the whole table. ``number`` counts the updates of a link.
+    Entries are announced before others are retracted; an announced key that exists already gets the new filter. With
+    ``replace`` the entries and ranges are the whole table. ``number`` counts the updates of a link.
     """
 
     number: int
@@ -225,13 +249,13 @@ class Update(Message, frozen=True, array_like=True, tag=8):
 
 
 class Confirm(Message, frozen=True, array_like=True, tag=9):
-    """All updates up to ``number`` are known wherever they must be, here and beyond."""
+    """All updates up to ``number`` are known to the sender and to every broker behind it that must know them."""
 
     number: int
 
 
 class Pause(Message, frozen=True, array_like=True, tag=10):
-    """A link behind the sender is full: the receiver shall accept no events of its clients that would go there."""
+    """A link behind the sender is full: the receiver must refuse events of its clients that would take that link."""
 
 
 class Resume(Message, frozen=True, array_like=True, tag=11):
@@ -258,6 +282,7 @@ _Wire = (
     | Pause
     | Resume
     | LinkGap
+    | Reach
     | Types
 )
 _vocabulary = Vocabulary[Message](VERSION, _Wire)
@@ -267,7 +292,7 @@ _about_decoder = msgspec.json.Decoder(About)
 
 
 def about(message: Subscribe) -> About:
-    """Return what the owner said about a subscription.
+    """Return the owner's description of a subscription.
 
     >>> about(Subscribe("alice", b"", about=b'{"text": "price < 100"}')).text
     'price < 100'

@@ -1,15 +1,16 @@
 """The new life of a broker whose disk was restored from a backup (promise G20).
 
-The disk is behind what clients and neighbours have received since. Continuing the former life would lose events without
-a trace: numbers would be used twice, and neighbours would send what comes after messages that this disk never had. So a
-restored disk begins a new life, and keeps of the former one what is still true:
+A restored disk is older than what clients and neighbours have received. Continuing the former life would lose events
+silently: numbers would be used twice, and neighbours would go on after messages that this disk never had. So a restored
+disk begins a new life, and keeps those parts of the former one that are still true:
 
 * subscriptions of clients, learned types, producers and the audit;
-* what waits for clients, and behind it a `Gap`: what came after the backup may be missing;
-* what waits for neighbours. Each other end says first what it has of that (`tamis.node.node`), so that nothing is lost
-  and nothing is sent twice.
+* messages that wait for clients, followed by a `Gap`: messages after the backup may be missing;
+* messages that wait for neighbours. Each neighbour first reports which of them it has (`tamis.node.node`), so that
+  nothing is lost and nothing is sent twice.
 
-What neighbours asked for is forgotten: it may have changed since, and a neighbour that has not spoken gets everything.
+The entries of neighbours are forgotten: they may have changed since. A neighbour that has not sent its table is
+forwarded everything. Links that were replaced by others stay replaced: they would close rings.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tamis.node.effects import Key, Link, Persist
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
 from tamis.routing.edge.link_names import client_of, is_http_link
+from tamis.routing.rings import replaced_links
 
 __all__ = ["begin_new_life"]
 
@@ -32,6 +34,7 @@ _OF_NEIGHBOURS = (
     records.SPOKEN,
     records.PAUSED,
     records.PAUSING,
+    records.REACH,
 )
 
 
@@ -45,22 +48,23 @@ def begin_new_life(
     life = records.EPOCH.find(stored)
     if life is None:  # nothing ever ran on this disk
         return []
-    lives = {link: one for (link,), one in records.LIFE.items(stored)}
-    changes = [records.EPOCH.put(value=max(epoch, life + 1, *(one + 1 for one in lives.values())))]
+    lives = {link: number for (link,), number in records.LIFE.items(stored)}
+    changes = [records.EPOCH.put(value=max(epoch, life + 1, *(number + 1 for number in lives.values())))]
     changes += [records.LIFE.drop(link) for link in lives]
     for link, cursor in _cursors(stored).items():
-        is_new = records.FORMER.find(stored, link) is None  # restored once more: the other end knows the life before
+        is_new = records.FORMER.find(stored, link) is None  # restored again: the other end still knows the earlier life
         if is_new and (link in neighbours or client_of(link) is not None):
             changes.append(records.FORMER.put(link, value=records.Former(lives.get(link, life), cursor.sent)))
         if link not in neighbours:
             changes += _tell_of_gap(link, cursor, since)
     about_neighbours = {kind.name for kind in _OF_NEIGHBOURS}
-    changes += [Persist(key, None) for key in stored if key[0] in about_neighbours and key[1] in neighbours]
-    return changes
+    gone = {key for key in stored if key[0] in about_neighbours and key[1] in neighbours}
+    gone -= {records.REACH.key(link) for link in replaced_links(stored)}
+    return [*changes, *(Persist(key, None) for key in sorted(gone))]
 
 
 def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.Cursor]:
-    """Return where each stream stands; that of a subscription that was sent nothing yet has no record."""
+    """Return the position of each stream; a subscription that was sent nothing yet has no record of its own."""
     at_rest = records.Cursor(CLIENT_EPOCH, 0, 0)
     cursors = {key[1]: at_rest for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
     return cursors | {link: cursor for (link,), cursor in records.LINK.items(stored)}

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from tamis.errors import EventError, LimitError
-from tamis.model.schema import Event, Schema
-from tamis.model.types import Region, String
+from tamis.model.schema import Schema
+from tamis.model.types import AttributeType, Region, String
 from tamis.model.types.paths import Lookups, nested, value_at
 from tamis.model.types.value_text import is_plain
 from tamis.model.values import UnfitError
 
-__all__ = ["event_as_json", "payload_as_json"]
+__all__ = ["payload_as_json"]
 
 
 def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
@@ -24,26 +24,20 @@ def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
     event: dict[str, Any] = msgspec.msgpack.decode(payload, type=dict[str, Any])
     for name, value in event.items():
         kind = schema.get(name, Region() if isinstance(value, bytes) else None)
-        if kind is None or value is None:
-            continue
-        try:
-            event[name] = kind.wire_to_json(value)
-        except (UnfitError, LimitError) as error:
-            if not is_plain(value):  # else it was published before a filter gave the attribute its type
-                raise EventError(name, value, str(error)) from None
+        if kind is not None and value is not None:
+            event[name] = _shown(name, kind, value)
     lookups = Lookups()
     paths = (name for name in schema.paths if name not in event and not isinstance(schema[name], String))
     found = {name: value_at(event, name, lookups) for name in paths}
-    inside = {name: value for name, value in found.items() if value is not None}
-    shown = {name: schema[name].wire_to_json(value) for name, value in inside.items()}
+    shown = {name: _shown(name, schema[name], value) for name, value in found.items() if value is not None}
     return nested(event | shown, event) if shown else event
 
 
-def event_as_json(event: Event, schema: Schema) -> dict[str, Any]:
-    """Return an event's values as JSON: moments as RFC 3339, regions as WKT, a long decimal as a string.
-
-    >>> from tamis.model.types import Number, Timestamp
-    >>> event_as_json({"at": 0, "price": 99.5}, Schema({"at": Timestamp(), "price": Number()}))
-    {'at': '1970-01-01T00:00:00Z', 'price': 99.5}
-    """
-    return {name: schema[name].to_json(value) if name in schema else value for name, value in event.items()}
+def _shown(name: str, kind: AttributeType, value: Any) -> Any:
+    """Return a value as JSON has it; one that was published before the attribute had its type stays as it is."""
+    try:
+        return kind.wire_to_json(value)
+    except (UnfitError, LimitError) as error:
+        if is_plain(value):
+            return value
+        raise EventError(name, value, str(error)) from None

@@ -275,6 +275,14 @@ _ACK: Json = {
     "description": "auto: what was written counts as read",
 }
 
+_TRACEPARENT: Json = {
+    "name": "traceparent",
+    "in": "header",
+    "schema": {"type": "string"},
+    "required": False,
+    "description": "W3C Trace Context of the publisher; ignored unless the broker has traces and it is well-formed",
+}
+
 _SEARCH: Json = {"name": "search", "in": "query", "schema": {"type": "string"}, "required": False}
 
 _PUBLISH = "Publish events; they are durable when the answer comes"
@@ -290,7 +298,7 @@ def _paths() -> Json:
     one = [id, namespace, client]
     return {
         "/v1/events": {
-            "post": _operation(_PUBLISH, "Accepted", [namespace, *_once()], _EVENTS),
+            "post": _operation(_PUBLISH, "Accepted", [namespace, *_once(), _TRACEPARENT], _EVENTS),
             "get": _operation("The last events published here", None, [limit]),
         },
         "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
@@ -438,7 +446,7 @@ def _operation(
     found: Json = {
         "summary": summary,
         "parameters": parameters,
-        "responses": {status: good, "4XX": _PROBLEM, "507": _PROBLEM},
+        "responses": {status: good, "4XX": _PROBLEM, "503": _PROBLEM, "507": _PROBLEM},
     }
     return found if body is None else found | {"requestBody": {"required": True, "content": body}}
 

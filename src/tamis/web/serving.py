@@ -86,6 +86,7 @@ async def _run(
     listener = _listener(config) if listener is None else listener
     settings, tls = _settings(config, app)
     server = _Port(settings)
+    server.on_shutdown = driver.machine.failing.stop
     around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
     around += [asyncio.create_task(one) for one in _watches(app.state.server, tls)]
     (end or _EndSignal()).stop(server)
@@ -157,6 +158,14 @@ async def _open(config: BrokerConfig, store: Store | None) -> tuple[Driver, Path
 
 class _Port(uvicorn.Server):
     """A server that leaves signals to `serve`: by itself it would end the process before the disk is closed."""
+
+    #: Called before connections are closed.
+    on_shutdown: Callable[[], None] = staticmethod(lambda: None)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections; their readers have not failed."""
+        self.on_shutdown()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

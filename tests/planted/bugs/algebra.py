@@ -20,8 +20,8 @@ BUGS = [
         "a_condition_is_implied_by_a_missing_value",
         "algebra/proofs/facts",
         "What may be missing is taken to satisfy a condition that all its values satisfy.",
-        "return not self.allowed.missing and all(self.excludes(one, budget) for one in failures(constraint))",
-        "return all(self.excludes(one, budget) for one in failures(constraint))",
+        "return not self.allowed.missing and all(self.excludes(failure, budget) for failure in failures(constraint))",
+        "return all(self.excludes(failure, budget) for failure in failures(constraint))",
         (f"{UNIT}/test_covers.py::test_every_pair_of_unions_on_one_attribute[strings]",),
     ),
     Bug(
@@ -92,8 +92,8 @@ BUGS = [
         "a_union_forgets_the_missing_value",
         "model/value_set",
         "The union of many sets has no missing value although one of them has.",
-        "missing = any(one.missing for one in sets)",
-        "missing = all(one.missing for one in sets)",
+        "missing = any(value_set.missing for value_set in sets)",
+        "missing = all(value_set.missing for value_set in sets)",
         ("tests/unit/model/test_value_set.py::test_many_at_once_equal_one_by_one",),
     ),
 ]

@@ -93,8 +93,8 @@ BUGS = [
         "fit_ties_are_misses",
         "kernels/boxes/fit",
         "A box whose code equals the event's does not fit, instead of being left to float64.",
-        'fits = builder.bitcast(builder.icmp_signed(">=", found, zero), I16)',
-        'fits = builder.bitcast(builder.icmp_signed(">", found, zero), I16)',
+        'fits = builder.bitcast(builder.icmp_signed(">=", least_margin, zero), I16)',
+        'fits = builder.bitcast(builder.icmp_signed(">", least_margin, zero), I16)',
         (f"{UNIT}/test_fit.py::test_fit_block_says_who_fits_and_who_ties",),
     ),
     Bug(
@@ -152,8 +152,8 @@ BUGS = [
         "reordered_rows_belong_to_the_wrong_event",
         "kernels/boxes/event_order",
         "The length of an answer is noted for the place in the batch instead of for the event.",
-        "offsets[order[i] + 1] = given[0][i + 1] - given[0][i]",
-        "offsets[i + 1] = given[0][i + 1] - given[0][i]",
+        "offsets[order[i] + 1] = source[0][i + 1] - source[0][i]",
+        "offsets[i + 1] = source[0][i + 1] - source[0][i]",
         (f"{UNIT}/test_event_order.py::test_reordering_is_the_obvious_permutation",),
     ),
     Bug(

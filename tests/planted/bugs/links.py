@@ -13,8 +13,8 @@ BUGS = [
         "a_gap_counts_its_first_event_only",
         "routing/core/link_gaps",
         "Further events that a link was not sent are not counted.",
-        "msgspec.structs.replace(known, count=known.count + count)",
-        "msgspec.structs.replace(known, count=known.count)",
+        "msgspec.structs.replace(open_gap, count=open_gap.count + count)",
+        "msgspec.structs.replace(open_gap, count=open_gap.count)",
         (f"{GAPS}::test_a_gap_has_the_first_event_and_the_count_of_each_namespace",),
     ),
     Bug(

@@ -74,8 +74,8 @@ BUGS = [
         "the_missing_value_has_no_tile",
         "spark/tiles/tiling",
         "A subscription that accepts a missing value is not in the tile of events without one.",
-        "ranges.append(np.array([*([0] if missing else []), *range(first, last + 1)], np.int32))",
-        "ranges.append(np.array([*range(first, last + 1)], np.int32))",
+        "extents.hi[:, number], extents.missing[:, number]\n",
+        "extents.hi[:, number], np.zeros(len(extents.lo), np.bool_)\n",
         (f"{TILING}::test_events_without_the_attribute_have_a_tile_of_their_own",),
     ),
     Bug(

@@ -29,8 +29,8 @@ BUGS = [
         "the_end_of_a_pattern_overlaps_its_pieces",
         "kernels/text/like",
         "The pieces of a pattern may lie within its end.",
-        "    stop = _start_of_end(program, last, end, text, j, stop)\n",
-        "    if _start_of_end(program, last, end, text, j, stop) < 0:\n        return False\n",
+        "    stop = _start_of_end(program, last_piece, end, text, j, stop)\n",
+        "    if _start_of_end(program, last_piece, end, text, j, stop) < 0:\n        return False\n",
         (f"{TEXTS}::test_programs_fit_what_patterns_match",),
     ),
     Bug(

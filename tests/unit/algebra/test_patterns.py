@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis.algebra.covers import covers
+from tamis.algebra.proofs import patterns as proofs
 from tamis.algebra.proofs.budget import Budget
+from tamis.algebra.proofs.facts import Facts
 from tamis.algebra.proofs.patterns import MAX_STEPS, StringSearch, finite_strings, no_string_fits, search_strings
 from tamis.algebra.simplify import simplify
 from tamis.model.pattern import like_matches
@@ -162,3 +164,60 @@ def test_patterns_inside_each_other_are_those_that_a_walk_finds() -> None:
         assert no_string_fits(PRESENT, likes) == (answer.found is None), (inner, outer)
         inside += answer.found is None
     assert inside > 500
+
+
+def _like(text: str, negated: bool = False, is_regex: bool = False) -> Like:
+    return Like("s", text, negated=negated, is_regex=is_regex)
+
+
+@pytest.mark.parametrize(
+    ("likes", "is_impossible"),
+    [
+        ((_like("%.exe"), _like("%.dll")), True),
+        ((_like("a%"), _like("b%")), True),
+        ((_like("%e"), _like("%.exe")), False),
+        ((_like("%earth%"), _like("%quake%")), False),
+        ((_like("%ab%"), _like("%b%", negated=True)), True),
+        ((_like("%ab%"), _like("%c%", negated=True)), False),
+        ((_like("%a%", negated=True), _like("%b%", negated=True)), False),
+        ((_like("net[0-9]+", is_regex=True), _like("user[a-z]+", is_regex=True)), False),
+        ((_like("net[0-9]+", is_regex=True), _like("user[a-z]+", is_regex=True, negated=True)), False),
+    ],
+)
+def test_what_a_glance_tells_takes_no_walk(
+    likes: tuple[Like, ...], is_impossible: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = search_strings(PRESENT, likes)
+    assert (expected.found is None) == is_impossible
+    assert [proofs._sample(one) is not None for one in likes if not one.negated].count(False) == 0
+
+    def walk(*_: object) -> None:
+        raise AssertionError("a walk")
+
+    search_strings.cache_clear()
+    monkeypatch.setattr(proofs, "_Walk", walk)
+    assert no_string_fits(PRESENT, likes) == is_impossible
+
+
+def test_an_expression_without_a_short_example_has_no_sample() -> None:
+    assert proofs._sample(_like("(a[ab]{9}|b[ab]{9}){9}[ab]{9}", is_regex=True)) is None
+    assert proofs._sample(_like("ab+c", is_regex=True)) == "abc"
+
+
+def test_facts_go_on_with_the_string_that_was_found() -> None:
+    facts = Facts().and_also(_like("%ab%"))
+    assert not facts.excludes(_like("%x0%", negated=True))
+    asked = []
+
+    class Watched(Budget):
+        @property
+        def exhausted(self) -> bool:
+            asked.append(1)
+            return False
+
+    for i in range(200):
+        facts = facts.and_also(_like(f"%x{i}%", negated=True))
+        assert not facts.impossible(Watched(10))
+    assert len(asked) <= 1  # the first question finds a string, which fits to the end
+    assert facts.excludes(_like("%x7%"))
+    assert facts.excludes(_like("%ab%", negated=True))

@@ -65,7 +65,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ("change", "message"),
     [
         (lambda data: data[:-1], "ends too early"),
-        (lambda data: data + b"\x01", "goes on"),
+        (lambda data: data + b"\x01", "after its end"),
         (lambda data: b"x" + data, "not a range plan"),
         (lambda data: data.replace(b"\x02\x05\x01\x03", b"\x02\x05\x01\x00"), "touch"),
         (lambda data: b"MICS1" + b"\xff" * 12, "too large"),

@@ -149,7 +149,7 @@ def test_json_and_version() -> None:
 def test_spaces_that_cannot_be() -> None:
     with pytest.raises(ModelError, match="equally many cells"):
         ContentSpace([AXES[0], (Axis("y", Part.NUMBER), Cells((), 4))])
-    with pytest.raises(ModelError, match="twice"):
+    with pytest.raises(ModelError, match="duplicate axis"):
         ContentSpace([AXES[0], AXES[0]])
     with pytest.raises(ModelError, match="too many for a key"):
         ContentSpace([(Axis(f"a{i}", Part.NUMBER), Cells((), 8)) for i in range(8)])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tamis import Engine, Number, Schema, String, TamisError
 from tamis.index.direct import DirectReader
 from tamis.index.packed.core import PackedCore
+from tests.effort import effort
 
 SCHEMA = Schema({"price": Number(), "symbol": String(), "volume": Number(), "note": String()})
 FILTERS = (
@@ -194,3 +195,17 @@ def test_a_name_that_json_escapes_has_no_short_road_and_breaks_nothing(name: str
     assert engine.match_json(b'{"price": 2.0}') == ["dear"]
     if name.isascii():
         assert engine.match({"price": 2.0, name: 3.0}) == ["dear"]
+
+
+def test_an_event_that_matches_thousands_is_no_slower_on_the_short_road() -> None:
+    """Thousands of rows were sorted and named one by one, in ten times the time of the ordinary road."""
+    engine = Engine(Schema({"price": Number(), "unasked": String()}))
+    n = 20_000
+    ids = engine.subscribe_boxes(["price"], np.zeros((n, 1)), np.full((n, 1), 9.0))
+    event, odd = {"price": 1.0}, {"price": np.float64(1.0)}
+    road = road_of(engine)
+    assert road is not None
+    assert (road.match(odd), road.match(event)) == (None, list(range(n)))
+    assert engine.match(event) == engine.match(odd) == list(ids)
+    short = effort(lambda: [engine.match(event) for _ in range(20)])
+    assert short < 2 * effort(lambda: [engine.match(odd) for _ in range(20)]) + 0.5

@@ -33,6 +33,8 @@ CORRECTIONS = [
     ("a contains '10%'", "a LIKE '%10\\%%'"),
     ("contains(a, 'x') and startswith(b, 'y')", "a LIKE '%x%' and b LIKE 'y%'"),
     ("a.b.endswith('_z')", "a.b LIKE '%\\_z'"),
+    ("a ILIKE %x% AND b LIKE y", "a ILIKE '%x%' AND b LIKE 'y'"),
+    ("* ILIKE '%x%' OR (* NOT MATCHES 'y')", "\"*\" ILIKE '%x%' OR (\"*\" NOT MATCHES 'y')"),
     ("a =~ 'x+' OR a ~ 'y' OR a REGEXP 'z'", "a MATCHES 'x+' OR a MATCHES 'y' OR a MATCHES 'z'"),
     ('a LIKE "x%"', "a LIKE 'x%'"),
     ("a = “x” AND b = ‘y’ AND c = «z»", "a = 'x' AND b = 'y' AND c = 'z'"),
@@ -123,7 +125,7 @@ def test_a_name_without_quotes_is_a_string_only_if_a_string_can_be_meant() -> No
     with pytest.raises(tamis.SubscriptionError) as caught:
         engine.subscribe("n > 1 AND state = running")
     assert caught.value.corrected == "n > 1 AND state = 'running'"
-    with pytest.raises(tamis.SubscriptionError, match="nothing is known of an attribute 'NaN'") as caught:
+    with pytest.raises(tamis.SubscriptionError, match="unknown attribute 'NaN'") as caught:
         engine.subscribe("n = NaN")
     assert "quotes" not in str(caught.value)
     assert caught.value.corrected is None

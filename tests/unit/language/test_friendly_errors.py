@@ -22,7 +22,7 @@ SCHEMA = tamis.Schema(
         ("A_CONTAINS(tags, 'a')", "a list such as ('a', 'b')"),
         ("ip = '10.0.0'", "it is an ip"),
         ("S_INTERSECTS(area, POLYGON((0 0, 1 0, 1 1)))", "repeat the first point of a ring at its end"),
-        ("T_BEFORE(price, at)", "price is a number, and the functions T_* ask for timestamps or dates"),
+        ("T_BEFORE(price, at)", "price is a number, but the functions T_* need timestamps or dates"),
     ],
 )
 def test_the_error_says_what_to_write(text: str, words: str) -> None:

@@ -138,7 +138,7 @@ REFUSED = {
     "no rule": ("- a\n- b", "a Sigma rule is a YAML mapping"),
     "not YAML": ("a: [", "not YAML"),
     "aliases": ("a: &x [1]\nb: *x", "YAML aliases"),
-    "look-ahead": (rule({"s": {"f|re": "a(?=b)"}, "condition": "s"}), "without look-ahead (?=...)"),
+    "look-ahead": (rule({"s": {"f|re": "a(?=b)"}, "condition": "s"}), "have no look-ahead (?=...)"),
     "unknown modifier": (rule({"s": {"f|nonsense": "a"}, "condition": "s"}), "not a valid Sigma rule"),
     "unknown selection": (rule({"s": {"f": "a"}, "condition": "t"}), "'t' not defined in detections (selections: s)"),
 }

@@ -66,8 +66,42 @@ REFUSED = {
     "hour": (rule({"s": {"f|hour": 3}, "condition": "s"}), "a part of a timestamp"),
     "no list": (rule({"s": {"f|expand": "%users%"}, "condition": "s"}), "the placeholder %users% has no values"),
     "unknown action": (rule({"s": {"f": "a"}, "condition": "s"}, action="destroy"), "unknown action"),
+    "no condition": (rule({"sel": {"f": "a"}}), "has no condition; write one, such as condition: sel"),
+    "empty condition": (rule({"sel": {"f": "a"}, "condition": None}), "has no condition; write one"),
+    "number as condition": (rule({"s": {"f": "a"}, "condition": 3}), "a condition is text or a list of texts, not 3"),
+    "no selection": (rule({"condition": "s"}), "its detection has no selection, only a condition"),
+    "empty selection": (rule({"s": None, "condition": "s"}), "a selection, or a value without a field, is empty"),
+    "empty list": (rule({"s": [{"f": "a"}, {}], "condition": "s"}), "selection 's' is empty"),
+    "empty expression": (rule({"s": {"f|re": None}, "condition": "s"}), "field 'f|re': |re needs a regular expression"),
+    "empty text": (
+        rule({"s": {"f|contains": ["a", None]}, "condition": "s"}),
+        "selection 's', field 'f|contains': |contains needs text, not an empty value",
+    ),
+    "no network": (
+        rule({"s": {"f|cidr": "nonsense"}, "condition": "s"}),
+        "selection 's', field 'f|cidr': |cidr needs a network such as 10.0.0.0/8, not 'nonsense'",
+    ),
+    "no number": (
+        rule({"s": [{"g": 1}, {"f|gt": "many"}], "condition": "s"}),
+        "selection 's', field 'f|gt': |gt needs a number, not 'many'",
+    ),
+    "neither true nor false": (rule({"s": {"f|exists": "maybe"}, "condition": "s"}), "|exists needs true or false"),
+    "no field": (rule({"s": {"f|fieldref": 3}, "condition": "s"}), "|fieldref needs the name of a field, not 3"),
+    "nested": (rule({"s": {"f": {"g": "a"}}, "condition": "s"}), "is written with a dot, as in outer.inner"),
+    "two modifiers": (rule({"s": {"f|contains|re": "a"}, "condition": "s"}), "do not go together: contains, re"),
+    "far typo": (rule({"s": {"f|zz": "a"}, "condition": "s"}), "Unknown modifier 'zz'; known are all, base64"),
+    "part of a time": (rule({"s": {"when|minute": 3}, "condition": "s"}), "attribute 'when': a part of a timestamp"),
+    "parenthesis": (rule({"s": {"f|re": "a(b"}, "condition": "s"}), "needs a closing ) for the (: (b at character 2"),
+    "a subscription": ({"id": "a", "filter": "x > 1"}, "it has no detection"),
     "typo": (rule({"s": {"f|containz": "a"}, "condition": "s"}), "Unknown modifier 'containz'; did you mean contains?"),
 }
+
+
+def test_rules_without_an_id_that_share_a_title(tmp_path: Path) -> None:
+    found = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}), rule({"s": {"f": "b"}, "condition": "s"}))
+    [refused] = found.refused
+    assert refused.reason.startswith("it has no id, and a rule in ")
+    assert refused.reason.endswith("has its title (A rule) as the id; give this rule an id")
 
 
 @pytest.mark.parametrize("name", REFUSED)

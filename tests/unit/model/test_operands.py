@@ -128,7 +128,7 @@ def test_relation_takes_every_form_and_names_what_it_refuses() -> None:
         relation(square, (1, 1))
     with pytest.raises(TableError, match="region 1: .*simple"):
         relations([square, "POLYGON((0 0, 2 2, 2 0, 0 2, 0 0))"], square)
-    with pytest.raises(TableError, match="b holds a point"):
+    with pytest.raises(TableError, match="b contains a point"):
         relations([square], [(1, 2)])
     with pytest.raises(TableError, match="in pairs"):
         relations([square] * 3, [square] * 2)

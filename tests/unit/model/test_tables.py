@@ -36,9 +36,9 @@ class TestBoxes:
     )
     def test_integers_that_are_no_float64_are_refused(self, lo: Any, row: int) -> None:
         high = np.full((len(lo), 1), np.inf)
-        with pytest.raises(TableError, match=f"row {row}: 'x': .* is not a float64"):
+        with pytest.raises(TableError, match=f"row {row}: 'x': .* is not exact as float64"):
             SubscriptionTable.from_boxes(["x"], lo, high)
-        with pytest.raises(TableError, match="is not a float64"):
+        with pytest.raises(TableError, match="is not exact as float64"):
             SubscriptionTable.from_boxes(["x"], -high, lo)
 
     def test_a_frame_that_mixes_integers_and_floats_is_not_rounded(self) -> None:

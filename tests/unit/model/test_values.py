@@ -118,7 +118,7 @@ class TestTimestamp:
         ("given", "problem"),
         [
             ("yesterday", "expected a timestamp such as"),
-            ("2026-02-30T00:00:00Z", "no such time"),
+            ("2026-02-30T00:00:00Z", "not a valid time"),
             ("2026-01-01T00:00:00", "without a zone"),
             (dt.datetime(2026, 1, 1), "without a zone"),
             (np.datetime64("2026-01-01"), "without a zone"),

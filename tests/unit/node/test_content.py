@@ -112,3 +112,22 @@ def test_a_filter_with_too_many_new_attributes_names_the_schema_file() -> None:
     with pytest.raises(LimitError, match=r"tamis serve --schema FILE.*257 is more than the 256 accepted"):
         content.compile(" AND ".join(f"a{i} = 1" for i in range(257)))
     assert not content.schema
+
+
+@pytest.mark.parametrize("kind", [String(), String(coerce=True)], ids=["string", "any value"])
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        ({"s": "a", "n": 1}, {"s": "a", "n": 1}),
+        ({"n": 1}, {"n": 1}),
+        ({"s": "a", "*": "of its own"}, {"s": "a", "*": "of its own"}),
+        ({"s": "a", "stranger": "b"}, {"s": "a", "*": "a\nb"}),  # the payload has no stranger, and a match may need it
+    ],
+)
+def test_all_strings_of_an_event_are_sent_only_if_they_cannot_be_told(
+    raw: dict[str, Any], sent: dict[str, Any], kind: String
+) -> None:
+    schema = Schema({"s": String(), "n": Number(), "*": kind})
+    payload = Content(schema).write_event(raw)
+    assert msgspec.msgpack.decode(payload) == sent
+    assert Content(schema).read_event(payload) == schema.event(raw)

@@ -11,7 +11,8 @@ import pytest
 
 from tamis.errors import ModelError
 from tamis.node import records
-from tamis.node.records import KINDS, Cursor, Form, Kind, find_kind
+from tamis.node.effects import Persist
+from tamis.node.records import KINDS, Cursor, Form, Kind, Stored, find_kind
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "tamis"
@@ -70,3 +71,21 @@ def test_a_key_of_no_kind_is_refused() -> None:
     for key in (("mystery",), ("epoch", "more"), ("out", "east")):
         with pytest.raises(ModelError, match="no kind"):
             find_kind(key)
+
+
+def test_stored_records_are_changed_by_apply_alone() -> None:
+    stored = Stored({("number", "east"): b"7"})
+    assert stored.keys_of("number") == [("number", "east")]
+    for change in (
+        lambda: stored.__setitem__(("number", "west"), b"8"),
+        lambda: stored.pop(("number", "east")),
+        lambda: stored.update({("number", "west"): b"8"}),
+        lambda: stored.setdefault(("number", "west"), b"8"),
+        lambda: stored.__ior__({("number", "west"): b"8"}),
+        stored.clear,
+    ):
+        with pytest.raises(TypeError, match="by `apply` alone"):
+            change()
+    stored.apply([Persist(("number", "west"), b"8"), Persist(("number", "east"), None)])
+    assert stored.keys_of("number") == [("number", "west")]
+    assert stored == {("number", "west"): b"8"}

@@ -119,7 +119,16 @@ def test_each_reason_once() -> None:
     assert unmerged.subsumed == {"u": ("u1", "u2")}
     assert unmerged.kept == ("u1", "u2")
     assert json.loads(json.dumps(result.as_json()))["before"] == 9
-    assert list(result.as_json()) == ["before", "kept", "covered", "equivalent", "subsumed", "merged", "impossible"]
+    assert list(result.as_json()) == [
+        "before",
+        "kept",
+        "covered",
+        "equivalent",
+        "subsumed",
+        "merged",
+        "impossible",
+        "undecided",
+    ]
     assert "9 subscriptions -> 3" in result.report()
 
 
@@ -269,3 +278,16 @@ def test_numbering_the_rows_of_a_table_avoids_ids_that_are_given() -> None:
     rows = {"id": [1, None, 5, None], "filter": ["x < 1", "y < 1", "z < 1", "w < 1"]}
     assert reduce(SubscriptionTable.from_arrow(pa.table(rows))).kept == (1, 3, 5, 9)
     assert reduce(SubscriptionTable(2, [1, None], texts=["x < 1", "x < 2"])).covered == {1: 3}
+
+
+def test_what_was_not_decided_is_named() -> None:
+    """A cover that is true and takes 2**12 pieces to prove stays; the pair that differs is decided by an event."""
+    either = " AND ".join(f"(x{i} ILIKE '%aa%' OR x{i} NOT ILIKE '%aa%')" for i in range(12))
+    some = " AND ".join(f"(x{i} ILIKE '%ab%' OR x{i} NOT ILIKE '%b%')" for i in range(12))
+    rules = {"wide": f"y ILIKE '%q%' AND {either}", "narrow": f"y ILIKE '%qq%' AND {some}", "apart": "z ILIKE '%net%'"}
+    result = reduce(rules)
+    assert (result.kept, result.undecided) == (("apart", "narrow", "wide"), ("narrow",))
+    assert result.as_json()["undecided"] == ["narrow"]
+    assert "kept, since the proof ran out of its budget\n  narrow" in result.report()
+    told = reduce({**rules, "narrow": f"y ILIKE '%p%' AND {some}"})
+    assert (told.kept, told.undecided) == (("apart", "narrow", "wide"), ())

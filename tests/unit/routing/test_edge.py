@@ -10,9 +10,11 @@ from tamis.node.effects import Answer, Deliver, Persist, Send
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Bury, Drop, Replay, Settle, Settled, Shared, Take, Taken
-from tamis.routing.core.broker import BrokerCore
+from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.edge.core import EdgeCore
-from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection
+from tamis.routing.edge.link_names import http_link
+from tamis.routing.edge.registry import Registry
+from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 
 RIGHTS = Rights("alice")
@@ -83,3 +85,55 @@ def test_a_queue_that_has_gone_stops_nothing() -> None:
     ):
         [answer] = [one.value for one in edge.handle(Shared(request), sender="", now=0.0) if isinstance(one, Answer)]
         assert answer in (Taken({}), Settled(0, (1,)), Settled(0)), request
+
+
+def test_what_contradicts_the_types_of_a_draft_is_blamed_on_no_subscription() -> None:
+    edge, _ = learning_edge()
+    rights = RIGHTS
+    filters = [b'{"op": "=", "args": [{"property": "a"}, 1]}', b'{"op": "=", "args": [{"property": "b"}, "x"]}']
+    messages = [m.Subscribe(str(row), filter) for row, filter in enumerate(filters)]
+    draft = None
+    for message in messages:
+        draft = edge.checks.draft(draft, message, rights)
+    assert draft is not None
+    taught = edge.checks.draft(None, m.Subscribe("n", b'{"op": "=", "args": [{"property": "b"}, 1]}'), rights)
+    edge.checks.takes(taught, "default")  # the second one is about a number now
+    requests = tuple((http_link("default", one.id), one) for one in messages)
+    effects = edge.handle(SubscribeFor(requests, rights, drafts={"default": draft}), sender="", now=0.0)
+    [answer] = [effect.value for effect in effects if isinstance(effect, Answer)]
+    assert isinstance(answer, Rejection)
+    assert (answer.row, "'b'" in str(answer.error)) == (None, True)
+
+
+def test_what_waits_is_found_by_its_place_however_many_principals_wait() -> None:
+    """Units of work: an arrival looks into one dictionary, not into that of each principal that waits."""
+    registry = Registry()
+    for number in range(200):
+        registry.admit(f"p{number}", [_arrival(f"p{number}", row) for row in range(300)])
+    looks = [0]
+
+    class Counted(dict[Any, Any]):
+        def __contains__(self, key: object) -> bool:
+            looks[0] += 1
+            return super().__contains__(key)
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            looks[0] += 1
+            return super().get(key, default)
+
+    registry._waiting = {name: Counted(waiting) for name, waiting in registry._waiting.items()}
+    registry.admit("late", [_arrival("late", row) for row in range(1_000)])
+    assert looks[0] <= 1_000
+    [place] = [("p0", client_key("p0", "default", "299"))]
+    assert registry.is_waiting([place])
+    registry.admit("other", [_arrival("p0", row) for row in range(300)])  # the later one holds
+    assert place in registry._waiting["other"]
+    assert "p0" not in registry._waiting
+    while registry.next_slice():
+        pass
+    assert not registry.is_waiting([place])
+    assert not registry._waiting_of
+
+
+def _arrival(link: str, row: int) -> tuple[str, m.Subscribe]:
+    return link, m.Subscribe(str(row), b"")

@@ -20,6 +20,7 @@ from tamis.node.content import Content
 from tamis.routing.core.summary import Origin, Summary
 from tamis.routing.policies import OPTIONS, POLICIES, find_policy, options_of
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig, read_config
+from tamis.runtime.event_json import payload_as_json
 from tamis.web.work.comparing import compared
 
 SCHEMA = tamis.Schema({"x": tamis.Number(0, 100), "y": tamis.Number(0, 100)})
@@ -263,3 +264,19 @@ def test_a_comparison_takes_policies_with_options() -> None:
     assert {row["lost"] for row in found} == {0}
     with pytest.raises(ModelError, match="policies: policy 'zcurve' has no option 'eps'"):
         compared(arguments | {"policies": ["zcurve:eps=1"]}, content, payloads)
+
+
+def test_a_comparison_takes_events_whose_values_have_another_type() -> None:
+    content = Content()
+    first = [{"tags": ["a", "b"], "x": 1}, {"tags": {"a": 1}, "x": 2}, {"tags": 7, "x": [3]}, {"o": {"x": {"y": 1}}}]
+    payloads = [content.write_event(event) for event in first]
+    asked = [(0, {"op": ">", "args": [{"property": "x"}, 1]}, "default")]
+    found = compared({"brokers": 3, "policies": ["covering"], "subscriptions": asked}, content, payloads)
+    assert [(row["policy"], row["lost"]) for row in found] == [("covering", 0)]
+
+
+def test_events_before_a_path_had_its_type_are_shown_as_they_were() -> None:
+    content = Content()
+    payload = content.write_event({"host": {"tags": {"a": 1}, "name": [True]}})
+    content.compile("A_CONTAINS(host.tags, ('x'))")
+    assert payload_as_json(payload, content.schema) == {"host": {"tags": {"a": 1}, "name": [True]}}

@@ -280,3 +280,36 @@ def test_webhooks_are_registered_in_one_step_with_a_record_that_shows_no_secret(
 def test_a_former_key_signs_until_its_moment() -> None:
     hook = make_hook(keys=(SigningKey(b"new"), SigningKey(b"old", until=5)))
     assert (hook.live_keys(4), hook.live_keys(5)) == ((b"new", b"old"), (b"new",))
+
+
+def test_messages_of_a_refused_request_are_tried_one_by_one_and_in_order() -> None:
+    schedule = Schedule(0, batch=3)
+    attempt = schedule.next(0.0, 5)
+    assert attempt == Attempt(1, 3)
+    schedule.split(attempt, 0.0, 0.0)
+    assert schedule.next(0.5, 5) is None
+    first = schedule.next(1.0, 5)
+    assert first is not None
+    assert (first.first, first.last, first.number) == (1, 1, 2)
+    schedule.succeed(first)
+    second = schedule.next(1.0, 5)
+    assert second is not None
+    assert (second.first, second.last) == (2, 2)
+    schedule.fail(second, 1.0, 0.0)
+    assert schedule.next(1.5, 5) is None, "the third waits for the second"
+    assert schedule.give_up(second) == 2
+    third = schedule.next(9.0, 5)
+    assert third is not None
+    assert (third.first, third.last) == (3, 3)
+    assert schedule.succeed(third) == 3
+    assert schedule.next(9.0, 5) == Attempt(4, 5, 1, 2)
+
+
+def test_messages_that_were_given_up_before_they_were_sent_leave_room_for_others() -> None:
+    schedule = Schedule(0, parallel=2)
+    assert schedule.next(0.0, 4) == Attempt(1, 1)
+    settled = schedule.next(0.0, 4)
+    assert settled == Attempt(2, 2)
+    assert schedule.give_up(settled) == 0
+    assert schedule.next(0.0, 4) == Attempt(3, 3)
+    assert schedule.succeed(Attempt(1, 1)) == 2

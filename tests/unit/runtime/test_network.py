@@ -212,3 +212,17 @@ def test_five_hundred_brokers_and_a_third_of_them_killed() -> None:
     statistics = network.statistics()
     assert statistics.delivered > 500
     assert (statistics.lost, statistics.duplicates) == (0, 0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_keyword_outside_of_the_schema_reaches_rules_of_other_brokers(policy: str) -> None:
+    """All strings of an event are looked at where it is published: attributes that the schema lacks do not travel."""
+    schema = tamis.Schema({"s": tamis.String(), "*": tamis.String(coerce=True)})
+    network = line(policy, schema=schema)
+    network.subscribe("carol", "\"*\" ILIKE '%mimikatz%'", id="keyword")
+    network.run()
+    network.publish(
+        "alice", [{"s": "a", "stranger": "C:\\Mimikatz.exe"}, {"s": "mimikatz"}, {"s": "b", "stranger": "c"}]
+    )
+    network.run()
+    assert [one.event["s"] for one in network.deliveries("carol")] == ["a", "mimikatz"]

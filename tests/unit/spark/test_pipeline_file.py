@@ -99,7 +99,10 @@ def test_names_of_tables_are_no_paths(tmp_path: Path) -> None:
         (SMALL + 'variant = "body"\n', "events.variant: whole events in one column need their attributes in [schema]"),
         (SMALL.replace("e.jsonl", ""), "events.path: a path is not empty"),
         (SMALL + '[deliveries]\nformat = "avro"\npath = "x"\n', "deliveries.format: there is no sink 'avro' for a run"),
-        (SMALL + '[deliveries]\nformat = "kafka"\npath = "h:1/t"\n', "choose from parquet, jsonl, csv, delta, table"),
+        (
+            SMALL + '[deliveries]\nformat = "kafka"\npath = "h:1/t"\n',
+            "from parquet, jsonl, csv, delta, iceberg, table",
+        ),
         (SMALL + '[deliveries]\nformat = "table"\npath = "a b"\n', "'a b' is not the name of a table"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Balls together: which balls cover or exclude each other, and a point that is in some and not in others.
+"""Compares balls: which cover or exclude each other; finds a point that is in some balls and not in others.
 
-Everything is decided about the given float64 numbers as real numbers: a float is a rational, squared
-distances and radii are compared in rational arithmetic, and a rounding bound only saves the trouble in the
-clear cases. Four sentences about two closed balls (s, r) and (s', r') carry everything else::
+Everything is decided for the given float64 numbers as real numbers: a float is a rational number, and squared
+distances and radii are compared in rational arithmetic; a bound on the rounding error avoids it in the clear
+cases. Everything else follows from four statements about two closed balls (s, r) and (s', r')::
 
     in both        is empty    iff  ||s - s'|| >  r + r'
     in one, not in the other   is empty    iff  ||s - s'|| <= r_other - r_one     (Proposition 2.1)
@@ -64,7 +64,7 @@ def distance_at_most(a: Sequence[float], b: Sequence[float], *terms: float) -> b
 
 
 def ball_covers(outer: Ball, inner: Ball) -> bool:
-    """Whether the ball ``inner`` lies in the ball ``outer``; both are taken without their negation.
+    """Whether the ball ``inner`` lies in the ball ``outer``; negation is ignored.
 
     Implements: [projection] Proposition 2.1.
 
@@ -82,7 +82,7 @@ def balls_disjoint(a: Ball, b: Ball) -> bool:
 
 
 def balls_impossible(balls: Sequence[Ball]) -> bool:
-    """Whether some two of these conditions exclude each other; a conflict of three is not seen."""
+    """Whether two of these conditions exclude each other; a conflict among three is not detected."""
     return any(balls_conflict(a, b) for a, b in itertools.combinations(balls, 2))
 
 
@@ -108,7 +108,7 @@ def point_in(balls: Sequence[Ball]) -> _Point | None:
     for point in _candidates(balls):
         with np.errstate(over="ignore", invalid="ignore"):
             point = np.asarray(point, dtype=np.float64) + 0.0
-        if np.isfinite(point).all() and all(in_ball(point, one.center, one.radius) != one.negated for one in balls):
+        if np.isfinite(point).all() and all(in_ball(point, ball.center, ball.radius) != ball.negated for ball in balls):
             point.setflags(write=False)
             return point
     return None
@@ -122,11 +122,11 @@ def _float(value: Fraction) -> float:
 
 
 def _candidates(balls: Sequence[Ball]) -> Iterator[_Point]:
-    inside = [one for one in balls if not one.negated]
+    inside = [ball for ball in balls if not ball.negated]
     if not inside:
         yield from _far_points(balls)
         return
-    smallest = min(inside, key=lambda one: one.radius)
+    smallest = min(inside, key=lambda ball: ball.radius)
     center, radius = np.array(smallest.center), smallest.radius
     yield center
     for other in balls:
@@ -137,14 +137,14 @@ def _candidates(balls: Sequence[Ball]) -> Iterator[_Point]:
             point = center.copy()
             point[axis] += sign * radius
             yield from _with_neighbours(point)
-    yield from (np.array(one.center) for one in inside)
+    yield from (np.array(ball.center) for ball in inside)
 
 
 def _far_points(balls: Sequence[Ball]) -> Iterator[_Point]:
     """Yield points beyond every ball along the first axis, round ones if possible."""
-    starts = np.array([one.center for one in balls])
+    starts = np.array([ball.center for ball in balls])
     with np.errstate(over="ignore"):
-        reach = float(max(starts[:, 0] + [one.radius for one in balls]))
+        reach = float(max(starts[:, 0] + [ball.radius for ball in balls]))
     largest = np.finfo(np.float64).max
     for first in (np.ceil(reach) + 1.0, reach * (1 + 1e-9) + 1.0, np.nextafter(reach, np.inf), largest):
         point = starts[0].copy()
@@ -175,4 +175,4 @@ def _with_neighbours(point: _Point) -> Iterator[_Point]:
     yield point
     if len(point) <= _NEIGHBOURS:
         around = [(x, np.nextafter(x, np.inf), np.nextafter(x, -np.inf)) for x in point]
-        yield from (np.array(one) for one in itertools.product(*around))
+        yield from (np.array(point) for point in itertools.product(*around))

@@ -1,4 +1,4 @@
-"""How much work one question may cost; whatever needs more is unknown, which counts as "no".
+"""Limits the work for one question; an answer that would need more is unknown, which counts as "no".
 
 The unit is a *piece*: one conjunction looked at, about 50 microseconds. Comparing it with filters and
 conditions, and the walks over LIKE patterns, are charged in the same unit by the code that does them.
@@ -13,7 +13,7 @@ MAX_PIECES = 10_000
 
 
 class Budget:
-    """A number of pieces to spend; once it is gone, every answer that still needs one is unknown.
+    """A number of pieces to spend; once it is spent, every answer that needs another piece is unknown.
 
     >>> budget = Budget(3)
     >>> budget.spend(2), budget.spend(2), budget.exhausted
@@ -25,11 +25,11 @@ class Budget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether more was asked than there is."""
+        """Whether more pieces were requested than the budget had."""
         return self.left < 0
 
     def spend(self, pieces: int = 1) -> bool:
-        """Take pieces away; say whether there were as many."""
+        """Spend pieces; return whether the budget had enough."""
         self.left -= pieces
         return self.left >= 0
 

@@ -1,8 +1,8 @@
-"""Values for attributes such that computed values are as they should be: the search for witnesses of expressions.
+"""Searches witnesses with expressions: values of attributes for which a computed value lies in a wanted set.
 
-What is known of computed values is taken for independent of what is known of their attributes. So a proof that uses
-both is right, and a piece may hold no event at all. An event is built by choosing a value for the expression and
-solving for one attribute, in which the expression is linear or nearly so; the caller checks the event.
+Facts about computed values are treated as independent of facts about their attributes. So a proof that uses both is
+correct, but a piece may contain no event at all. An event is built by choosing a value for the expression and solving
+for one attribute, in which the expression is linear or nearly so; the caller checks the event.
 """
 
 from __future__ import annotations
@@ -26,30 +26,32 @@ __all__ = ["solve_formula"]
 _TARGETS = 40
 #: Values of attributes that are tried where an expression is not linear.
 _TRIED = tuple(
-    Fraction(sign * one, 2) for one in (0, 1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 50, 200, 2000) for sign in (1, -1)
+    Fraction(sign * numerator, 2)
+    for numerator in (0, 1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 50, 200, 2000)
+    for sign in (1, -1)
 )
 
 
 def solve_formula(
     name: str, facts: Facts, event: dict[str, Any], known: Mapping[str, Facts], kinds: Mapping[str, AttributeType]
 ) -> bool:
-    """Add values to an event so that a computed value fits; whether some were found.
+    """Add values to an event so that a computed value fits; return whether such values were found.
 
-    ``known`` is what is known of the attributes; those in the event stay, unless one has to be solved for.
+    ``known`` are the facts about the attributes; values in the event stay, unless an attribute has to be solved for.
     """
     formula = formula_of(name)
     if isinstance(formula.expression, Call):
         return _try_samples(formula, facts, event, known, kinds)
-    free = [one for one in formula.attributes if one not in event]
-    for solved in [*free, *(one for one in formula.attributes if one in event)]:
-        trial = {**dict.fromkeys((one for one in free if one != solved), 1), **event}
+    free = [attribute for attribute in formula.attributes if attribute not in event]
+    for solved in [*free, *(attribute for attribute in formula.attributes if attribute in event)]:
+        trial = {**dict.fromkeys((attribute for attribute in free if attribute != solved), 1), **event}
         for value in itertools.islice(_solutions(formula, facts, trial, solved), _TARGETS):
             if isinstance(kinds.get(solved), Decimal) and not isinstance(value, int):
                 continue  # a decimal is a whole number of its last digits
             trial[solved] = value
-            fits = all(_fits(trial[one], known.get(one)) for one in formula.attributes)
+            fits = all(_fits(trial[attribute], known.get(attribute)) for attribute in formula.attributes)
             if fits and _value(formula, trial) in facts.allowed:
-                event.update({one: trial[one] for one in formula.attributes})
+                event.update({attribute: trial[attribute] for attribute in formula.attributes})
                 return True
     return False
 
@@ -63,7 +65,7 @@ def _fits(value: Any, facts: Facts | None) -> bool:
 
 
 def _solutions(formula: Formula, facts: Facts, event: dict[str, Any], solved: str) -> Iterator[Value]:
-    """Yield values of one attribute for which an expression may lie in a set, the others being given."""
+    """Yield values of one attribute for which an expression may lie in a set, for fixed values of the others."""
     at = [formula.evaluate({**event, solved: x}) for x in (1, 2, 3)]
     if None not in at and at[1] - at[0] == at[2] - at[1] != 0:
         slope = Fraction(at[1] - at[0])
@@ -84,7 +86,7 @@ def _try_samples(
     known: Mapping[str, Facts],
     kinds: Mapping[str, AttributeType],
 ) -> bool:
-    """Try some values of each attribute of a function, those of its type that are usual."""
+    """Try common values of each type for the arguments of a function."""
     choices: list[list[Any]] = []
     for attribute in formula.attributes:
         if attribute in event:
@@ -94,8 +96,8 @@ def _try_samples(
         allowed = known[attribute].allowed if attribute in known else PRESENT
         choices.append([value for value in itertools.islice(kind.samples(allowed), 4) if not isinstance(value, bool)])
     if isinstance(formula.expression, Call) and formula.expression.name == COMPARE:
-        values = list(dict.fromkeys(value for some in choices for value in some))
-        choices = [values if len(some) > 1 or i else some for i, some in enumerate(choices)]
+        values = list(dict.fromkeys(value for candidates in choices for value in candidates))
+        choices = [values if len(candidates) > 1 or i else candidates for i, candidates in enumerate(choices)]
     for combination in itertools.islice(itertools.product(*choices), _TARGETS):
         trial = {**event, **dict(zip(formula.attributes, combination, strict=True))}
         if _value(formula, trial) in facts.allowed:

@@ -1,11 +1,12 @@
-"""Conditions on geometry other than simple polygons, and on cosines: which exclude each other, and what satisfies some.
+"""Compares conditions on geometry other than simple polygons, and on cosines; finds values that satisfy them.
 
-Most of what a condition says of the event's geometry e is one of five sentences about its operand X: e *meets* X, e
-*holds* X, e *lies in* X, e lies in the *interior* of X, e is *apart* from X. Two conditions exclude each other when two
-of their sentences do, by what X and Y are to each other. The sentences hold for every kind of geometry, and so does a
-proof; what they do not say stays unknown, which is the safe side.
+Most conditions on the event's geometry e imply one of five statements about their operand X: e *meets* X, e *holds*
+X, e *lies in* X, e lies in the *interior* of X, e is *apart* from X. Two conditions exclude each other if two of their
+statements do, given the relation of X and Y. The statements are valid for every kind of geometry, and so are the
+proofs; everything else stays unknown, which is safe.
 
-How X and Y lie is decided by the exact kernel for points and polygons. Of lines only the bounding boxes are asked.
+The relation of X and Y is computed by the exact kernel for points and polygons. For lines only bounding boxes are
+compared.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _WITHIN = frozenset({Relation.INSIDE, Relation.COVERED_BY, Relation.EQUALS})
 _HOLDING = frozenset({Relation.CONTAINS, Relation.COVERS, Relation.EQUALS})
 _OUTSIDE = frozenset({Relation.DISJOINT, Relation.MEETS})
 
-#: What a distance may be off by, relative to the earth's radius.
+#: Error bound of a distance, relative to the earth's radius.
 _SLACK = 1e-12
 
 Condition = Like | Spatial | Ball | Geometric | Cosine | Clock
 
 
 class _Sentences(NamedTuple):
-    """What a condition says of the event's geometry and its own."""
+    """The statements that a condition implies about the event's geometry and its operand."""
 
     meets: bool = False
     holds: bool = False
@@ -95,7 +96,7 @@ def _vectors_conflict(a: Condition, b: Condition) -> bool:
 
 
 def implied_relations(condition: Spatial | Geometric) -> Spatial | None:
-    """Return relations to a simple polygon that everything has which satisfies the condition, if some are known.
+    """Return relations to a simple polygon of which every value that satisfies the condition has one, if known.
 
     For an operand of several parts, the polygon is the box around it.
 
@@ -122,13 +123,13 @@ def _sentences(condition: Spatial | Geometric) -> _Sentences:
         if condition.negated:
             return _Sentences(apart=condition.function in ("S_INTERSECTS", "S_DWITHIN"))
         return _OF_FUNCTIONS.get(condition.function, _Sentences())
-    some = condition.relations
+    relations = condition.relations
     return _Sentences(
-        Relation.DISJOINT not in some,
-        some <= _HOLDING,
-        some <= _WITHIN,
-        some <= {Relation.INSIDE},
-        some <= {Relation.DISJOINT},
+        Relation.DISJOINT not in relations,
+        relations <= _HOLDING,
+        relations <= _WITHIN,
+        relations <= {Relation.INSIDE},
+        relations <= {Relation.DISJOINT},
     )
 
 
@@ -138,22 +139,24 @@ def _operand(condition: Spatial | Geometric) -> shapely.Geometry:
 
 def _exclude(a: Spatial | Geometric, b: Spatial | Geometric) -> bool:
     """Whether a sentence of ``a`` excludes one of ``b``."""
-    x, y, mine, yours = _operand(a), _operand(b), _sentences(a), _sentences(b)
-    if mine.lies_in and ((yours.meets and _are_apart(x, y)) or (yours.holds and _sticks_out(y, x))):
+    x, y, a_sentences, b_sentences = _operand(a), _operand(b), _sentences(a), _sentences(b)
+    if a_sentences.lies_in and ((b_sentences.meets and _are_apart(x, y)) or (b_sentences.holds and _sticks_out(y, x))):
         return True
-    if mine.in_interior and yours.meets and _is_outside_interior(y, x):
+    if a_sentences.in_interior and b_sentences.meets and _is_outside_interior(y, x):
         return True
-    if mine.apart and ((yours.meets and _lies_in(y, x)) or (yours.holds and _have_common_point(x, y))):
+    if a_sentences.apart and (
+        (b_sentences.meets and _lies_in(y, x)) or (b_sentences.holds and _have_common_point(x, y))
+    ):
         return True
     if not isinstance(b, Geometric) or not b.negated:
         return False
-    if b.function == "S_WITHIN" and mine.lies_in and is_polygonal(x) and is_polygonal(y):
+    if b.function == "S_WITHIN" and a_sentences.lies_in and is_polygonal(x) and is_polygonal(y):
         return _lies_in(x, y)
-    return b.function == "S_CONTAINS" and mine.holds and is_polygonal(x) and is_polygonal(y) and _lies_in(y, x)
+    return b.function == "S_CONTAINS" and a_sentences.holds and is_polygonal(x) and is_polygonal(y) and _lies_in(y, x)
 
 
 def _distances_conflict(far: Spatial | Geometric, near: Spatial | Geometric) -> bool:
-    """Whether what is near one point must be near another: one circle lies in the other."""
+    """Whether two distance conditions exclude each other, because one circle lies in the other."""
     if not isinstance(far, Geometric) or not isinstance(near, Geometric) or not far.negated or near.negated:
         return False
     if far.function != "S_DWITHIN" or near.function != "S_DWITHIN" or far.on_sphere != near.on_sphere:
@@ -169,12 +172,12 @@ def _distances_conflict(far: Spatial | Geometric, near: Spatial | Geometric) -> 
 
 
 def _lies_in(inner: shapely.Geometry, outer: shapely.Geometry) -> bool:
-    """Whether it is sure that all points of one geometry belong to the other."""
+    """Whether it is proved that all points of one geometry belong to the other."""
     if inner == outer:
         return True
     if not is_polygonal(outer) or not (is_polygonal(inner) or isinstance(inner, shapely.Point)):
         return False
-    return all(any(_part_lies_in(one, *part) for part in parts_of(outer)) for one in _pieces(inner))
+    return all(any(_part_lies_in(piece, *part) for part in parts_of(outer)) for piece in _pieces(inner))
 
 
 def _pieces(geometry: shapely.Geometry) -> list[shapely.Geometry]:
@@ -191,7 +194,7 @@ def _part_lies_in(piece: shapely.Geometry, outer: shapely.Polygon, holes: tuple[
 
 
 def _are_apart(a: shapely.Geometry, b: shapely.Geometry) -> bool:
-    """Whether it is sure that two geometries have no point in common."""
+    """Whether it is proved that two geometries have no point in common."""
     (ax, ay, az, aw), (bx, by, bz, bw) = a.bounds, b.bounds
     if az < bx or bz < ax or aw < by or bw < ay:
         return True
@@ -201,22 +204,22 @@ def _are_apart(a: shapely.Geometry, b: shapely.Geometry) -> bool:
 
 
 def _have_common_point(a: shapely.Geometry, b: shapely.Geometry) -> bool:
-    """Whether it is sure that two geometries have a point in common."""
-    for one, other in ((a, b), (b, a)):
-        if is_polygonal(one) and (is_simple(other) or isinstance(other, shapely.Point)):
-            return passes(other, Geometric("", "S_INTERSECTS", one))
+    """Whether it is proved that two geometries have a point in common."""
+    for area, other in ((a, b), (b, a)):
+        if is_polygonal(area) and (is_simple(other) or isinstance(other, shapely.Point)):
+            return passes(other, Geometric("", "S_INTERSECTS", area))
     return bool(a == b)
 
 
 def _sticks_out(piece: shapely.Geometry, outer: shapely.Geometry) -> bool:
-    """Whether it is sure that some point of one geometry does not belong to the other."""
+    """Whether it is proved that some point of one geometry does not belong to the other."""
     if is_simple(piece) and is_simple(outer):
         return relation_of(piece, outer) not in _WITHIN
     return _are_apart(piece, outer)
 
 
 def _is_outside_interior(piece: shapely.Geometry, of: shapely.Geometry) -> bool:
-    """Whether it is sure that no point of one geometry lies in the interior of the other."""
+    """Whether it is proved that no point of one geometry lies in the interior of the other."""
     if is_simple(of) and isinstance(piece, shapely.Point):
         return relation_of(piece, of) in _OUTSIDE
     if is_simple(of) and is_polygonal(piece):
@@ -230,7 +233,7 @@ def _is_outside_interior(piece: shapely.Geometry, of: shapely.Geometry) -> bool:
 def geometry_for(conditions: Sequence[Condition]) -> shapely.Geometry | None:
     """Return a geometry that satisfies every condition on it, or None when none of those tried does."""
     for shape in itertools.islice(_shapes(conditions), _MOST_SHAPES):
-        if not shape.is_empty and shape.is_valid and all(_satisfies(shape, one) for one in conditions):
+        if not shape.is_empty and shape.is_valid and all(_satisfies(shape, condition) for condition in conditions):
             return shape
     return None
 
@@ -247,16 +250,16 @@ def _satisfies(shape: shapely.Geometry, condition: Condition) -> bool:
 
 def _shapes(conditions: Sequence[Condition]) -> Iterator[shapely.Geometry]:
     """Yield points of the operands, the operands themselves, lines through and boxes around them."""
-    operands = [_operand(one) for one in conditions if isinstance(one, Spatial | Geometric)]
-    inner = [shapely.point_on_surface(part) for one in operands for part in shapely.get_parts(one)]
+    operands = [_operand(condition) for condition in conditions if isinstance(condition, Spatial | Geometric)]
+    inner = [shapely.point_on_surface(part) for operand in operands for part in shapely.get_parts(operand)]
     yield from inner
-    for one in operands:
-        yield from (one, *shapely.get_parts(one))
-        holes = [hole for part in parts_of(one) for hole in part.holes] if is_polygonal(one) else []
+    for operand in operands:
+        yield from (operand, *shapely.get_parts(operand))
+        holes = [hole for part in parts_of(operand) for hole in part.holes] if is_polygonal(operand) else []
         yield from map(shapely.point_on_surface, holes)
         if len(holes) > 1:
             yield shapely.MultiPoint([shapely.point_on_surface(hole) for hole in holes])
-        west, south, east, north = one.bounds
+        west, south, east, north = operand.bounds
         pad = max(east - west, north - south) or 1.0
         yield shapely.LineString([(west - pad, south - pad), (east + pad, north + pad)])
         yield shapely.LineString([(inner[0].x, inner[0].y), (east + pad, north + pad)])
@@ -268,11 +271,11 @@ def _shapes(conditions: Sequence[Condition]) -> Iterator[shapely.Geometry]:
 
 def vector_for(conditions: Sequence[Condition]) -> npt.NDArray[np.float64] | None:
     """Return a vector that satisfies every condition on it, or None when none of those tried does."""
-    centers = [one.direction for one in conditions if isinstance(one, Cosine)]
-    centers += [one.center for one in conditions if isinstance(one, Ball)]
+    centers = [condition.direction for condition in conditions if isinstance(condition, Cosine)]
+    centers += [condition.center for condition in conditions if isinstance(condition, Ball)]
     for center in centers:
         for vector in (np.array(center), -np.array(center), np.roll(center, 1), np.zeros(len(center))):
-            if all(_vector_satisfies(vector, one) for one in conditions):
+            if all(_vector_satisfies(vector, condition) for condition in conditions):
                 vector.setflags(write=False)
                 return vector
     return None

@@ -1,11 +1,11 @@
-"""Patterns of text together: whether a string fits some of them, misses others and lies in a range.
+"""Compares text patterns: finds a string that matches some of them, does not match others and lies in a range.
 
 A LIKE pattern or a regular expression is a regular language, and so is "not before this string": all can be read one
 character at a time. Walking all of them in step gives one machine whose states are (positions reached in each
 pattern, how the text so far compares with each cut of the value set). A breadth-first walk over its
-states finds the shortest string that satisfies everything, or shows that there is none: covering and
-conflict of patterns are exact both ways as long as the walk ends within `MAX_STATES` and `MAX_STEPS`.
-A string that each pattern alone would offer is tried before the walk: most questions end there.
+states finds the shortest string that satisfies everything, or proves that there is none: yes and no are exact
+for covering and conflicts of patterns, provided that the walk ends within `MAX_STATES` and `MAX_STEPS`. Before
+the walk, a short string of each pattern is tried, which answers most questions.
 
 Characters that no pattern and no cut mentions are all alike, except for their order, so the alphabet is
 the characters mentioned and one character from each gap between them.
@@ -21,7 +21,7 @@ import itertools
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +33,16 @@ from tamis.model.text.patterns import meets, reading_of
 from tamis.model.text.regex import RegexMachine, State, regex_machine
 from tamis.model.value_set import ValueSet
 
-__all__ = ["MAX_STATES", "MAX_STEPS", "StringSearch", "finite_strings", "no_string_fits", "search_strings"]
+__all__ = [
+    "MAX_STATES",
+    "MAX_STEPS",
+    "StringSearch",
+    "find_string",
+    "finite_strings",
+    "is_inside",
+    "no_string_fits",
+    "search_strings",
+]
 
 #: States of the joint machine that one question may visit (about 5 us each and character of the alphabet).
 MAX_STATES = 2_000
@@ -41,7 +50,10 @@ MAX_STATES = 2_000
 #: Steps, one per state, character and pattern (and more for long ones), that one question may take.
 MAX_STEPS = 60_000
 
-#: What makes a step longer by one: items of a pattern, and cuts that agree with the text so far.
+#: Steps after which the search for a string that fits one expression alone ends.
+SAMPLE_STEPS = 4_000
+
+#: A step costs one more for each 256 items of a pattern, and for each 16 cuts that agree with the text so far.
 _ITEMS, _CUTS = 256, 16
 
 #: Steps that cost as much as one piece of a budget.
@@ -75,12 +87,10 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
     if listed is not None:
         fitting = (text for text in listed if _fits_all(text, likes))
         return StringSearch(next(fitting, None), proved=True)
-    for like in likes:
-        if not (like.negated or like.is_regex):  # whatever fits has to be as long as this at least
-            text = _shortest(like.pattern)
-            if text in allowed and _fits_all(text, likes):
-                return StringSearch(text, proved=True)
-    folds = {reading_of(one.pattern, one.fold, one.is_regex)[1] for one in likes}
+    for text in ("", *(_sample(like) for like in likes if not like.negated)):
+        if text is not None and text in allowed and _fits_all(text, likes):
+            return StringSearch(text, proved=True)
+    folds = {reading_of(like.pattern, like.fold, like.is_regex)[1] for like in likes}
     if len(folds) > 1 or (any(folds) and allowed.cuts):
         return StringSearch(None, proved=False)
     answer = _Walk(allowed, likes).search()
@@ -90,34 +100,77 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
 
 
 def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> bool:
-    """Whether it is proved that no string in ``allowed`` satisfies every LIKE; the walk is charged for.
+    """Whether it is proved that no string in ``allowed`` satisfies every LIKE; the walk is charged to the budget.
 
     >>> no_string_fits(ValueSet(from_below=True), (Like("s", "%a"), Like("s", "%b")))
     True
     """
+    answer = find_string(allowed, likes, budget)
+    return answer.proved and answer.found is None
+
+
+def find_string(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> StringSearch:
+    """Do as `search_strings`, without a walk where patterns exclude each other at a glance; a walk is charged for."""
     if budget is not None and budget.exhausted:
-        return False
-    asked = [one for one in likes if not (one.is_regex or one.negated)]
-    barred = [one for one in likes if one.negated and not one.is_regex]  # all but a few, where a long OR is taken away
-    for one, other in itertools.product(asked, barred):
-        if one.fold == other.fold and _is_inside(one.pattern, other.pattern):
-            return True
-    wanted = [_shortest(one.pattern) for one in asked]
+        return StringSearch(None, proved=False)
+    required = [like for like in likes if not (like.is_regex or like.negated)]
+    # Subtracting a long OR makes nearly all of the patterns negated.
+    barred = [like for like in likes if like.negated and not like.is_regex]
+    for like, other in itertools.product(required, barred):
+        if like.fold == other.fold and _is_inside(like.pattern, other.pattern):
+            return _NO_STRING
+    for like, other in itertools.combinations(required, 2):
+        if like.fold == other.fold and _ends_differ(like.pattern, other.pattern):
+            return _NO_STRING
+    wanted = [text for like in likes if not like.negated and (text := _sample(like)) is not None]
     for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
         if text in allowed and _fits_all(text, likes):
-            return False
+            return StringSearch(text, proved=True)
     answer = search_strings(allowed, likes)
     if budget is not None and answer.steps >= STEPS_PER_PIECE:
         budget.spend(answer.steps // STEPS_PER_PIECE)
-    return answer.proved and answer.found is None
+    return answer
+
+
+def is_inside(inner: Like, outer: Like, allowed: ValueSet) -> bool | None:
+    """Whether all strings in ``allowed`` that meet a pattern meet another; None where that takes more than a glance.
+
+    >>> is_inside(Like("s", "%earthquake%"), Like("s", "%quake%"), ValueSet(from_below=True))
+    True
+    """
+    if inner.negated or allowed.missing:
+        return None
+    alike = not (inner.is_regex or outer.is_regex or outer.negated) and inner.fold == outer.fold
+    if alike and _is_inside(inner.pattern, outer.pattern):
+        return True
+    sample = _sample(inner)
+    if sample is None or sample not in allowed or not meets(inner, sample):
+        return None
+    return None if meets(outer, sample) else False
+
+
+_NO_STRING = StringSearch(None, proved=True)
+
+
+@lru_cache(maxsize=4096)
+def _ends_differ(a: str, b: str) -> bool:
+    """Whether no string fits two LIKE patterns, because they want it to begin or to end differently.
+
+    >>> _ends_differ("%.exe", "%.dll"), _ends_differ("%e", "%.exe"), _ends_differ("a%b", "ac%")
+    (True, False, False)
+    """
+    mine, yours = like_pattern(a).pieces, like_pattern(b).pieces
+    begins = zip(mine[0], yours[0], strict=False)
+    ends = zip(reversed(mine[-1]), reversed(yours[-1]), strict=False)
+    return any(None not in pair and pair[0] != pair[1] for pair in (*begins, *ends))
 
 
 @lru_cache(maxsize=4096)
 def _is_inside(inner: str, outer: str) -> bool:
-    """Whether a pattern without ``_`` matches whatever another LIKE pattern matches.
+    """Whether a pattern without ``_`` matches every text that another LIKE pattern matches.
 
-    Then it matches the text in which each wildcard of the other is a character that it does not know; and who matches
-    that text by ``%`` alone matches all that the wildcards may be.
+    Replace each wildcard of the other pattern by a character that this pattern does not mention. If this pattern
+    matches that text, its ``%`` match those characters, and so they match everything the wildcards may stand for.
 
     >>> _is_inside("%earth_quake%", "%quake%"), _is_inside("%quake%", "%earth%")
     (True, False)
@@ -139,24 +192,35 @@ def _shortest(pattern: str) -> str:
     return "".join(_READABLE[0] if item is None else item for piece in pieces for item in piece)
 
 
+@lru_cache(maxsize=4096)
+def _sample(like: Like) -> str | None:
+    """Return a shortest string that fits a pattern by itself; None if there is none, or it takes long to find."""
+    if not like.is_regex:
+        return _shortest(like.pattern)
+    return _Walk(_ANY_STRING, (replace(like, negated=False),)).search(SAMPLE_STEPS).found
+
+
+_ANY_STRING = ValueSet(from_below=True)
+
+
 def finite_strings(allowed: ValueSet, limit: int = 10_000) -> tuple[str, ...] | None:
     """Return the strings of a set when they can be listed, ascending; None when they cannot.
 
     Between two different cuts lie infinitely many strings unless the second is the first and a few NULs.
     """
-    found: list[str] = []
+    strings: list[str] = []
     for start, stop in allowed.intervals():
         first = "" if start is None else start[0]
         if stop is None or stop[0].rstrip("\0") != first.rstrip("\0") or not stop[0].startswith(first):
             return None
-        found += (first + "\0" * i for i in range(len(stop[0]) - len(first)))
-        if len(found) > limit:
+        strings += (first + "\0" * i for i in range(len(stop[0]) - len(first)))
+        if len(strings) > limit:
             return None
-    return tuple(found)
+    return tuple(strings)
 
 
 def _fits_all(text: str, likes: Iterable[Like]) -> bool:
-    return all(meets(one, text) for one in likes)
+    return all(meets(like, text) for like in likes)
 
 
 class _Pattern:
@@ -175,19 +239,19 @@ class _Pattern:
         at: dict[str | bool | None, int] = {True: 0, None: 0}
         for i, item in enumerate(self.items):
             at[item] = at.get(item, 0) | 1 << i
-        #: Where any character stays (``%``), where any goes on (``_``), and where each one mentioned goes on.
+        #: Positions where any character stays (``%``), where any advances (``_``), and where each mentioned one does.
         self.skips, self.wild = at[True], at[None]
         self.masks = {item: bits | self.wild for item, bits in at.items() if isinstance(item, str)}
         self.start = 1 | (self.skips & 1) << 1
 
     @property
     def mentioned(self) -> set[str]:
-        """The characters that are not like all others."""
+        """The characters that the pattern mentions; all others behave alike."""
         return set(self.masks)
 
     @property
     def length(self) -> int:
-        """What a step costs, roughly: items."""
+        """The number of items, which is about the cost of a step."""
         return len(self.items)
 
     def step(self, positions: int, character: str) -> int:
@@ -205,15 +269,15 @@ class _Pattern:
 
 
 class _Expression:
-    """A regular expression with the questions of a `_Pattern`; its states are those of its machine."""
+    """A regular expression with the interface of a `_Pattern`; its states are those of its automaton."""
 
     def __init__(self, machine: RegexMachine) -> None:
         self._machine = machine
         self.start, self.step, self.accepts = machine.start, machine.step, machine.fits_at_end
-        starts = (0xE000 if 0xD800 <= code < 0xE000 else code for code in machine.cell_starts)
+        starts = (0xE000 if 0xD800 <= code < 0xE000 else code for code in machine.cells.starts)
         #: The first character of each cell stands for all of it.
         self.mentioned = {chr(code) for code in starts}
-        self.length = len(machine.cell_starts)
+        self.length = len(machine.cells.starts)
 
     def is_dead(self, state: State) -> bool:
         """Whether no text that goes on from here fits."""
@@ -237,22 +301,22 @@ class _Walk:
         self.allowed = allowed
         self.cuts: list[str] = [value for value, _ in allowed.cuts]
         self.likes = likes
-        self.patterns = [_reader(one.pattern, one.fold, one.is_regex) for one in likes]
+        self.patterns = [_reader(like.pattern, like.fold, like.is_regex) for like in likes]
         mentioned: set[str] = set().union(*(pattern.mentioned for pattern in self.patterns))
         self.alphabet = _alphabet(mentioned.union(*self.cuts))
-        #: What one character costs, whatever the state.
-        self.length = sum(1 + one.length // _ITEMS for one in self.patterns)
+        #: The cost of one character, in any state.
+        self.length = sum(1 + pattern.length // _ITEMS for pattern in self.patterns)
 
-    def search(self) -> StringSearch:
-        """Return the shortest fitting string; among equals the one whose characters come first."""
-        start: _State = (tuple(one.start for one in self.patterns), (tuple(range(len(self.cuts))), 0, 0))
+    def search(self, most: int = MAX_STEPS) -> StringSearch:
+        """Return the shortest fitting string; among several, the one whose characters come first in the alphabet."""
+        start: _State = (tuple(pattern.start for pattern in self.patterns), (tuple(range(len(self.cuts))), 0, 0))
         seen, queue, steps = {start}, deque([(start, "")]), self.length
         while queue:
             state, text = queue.popleft()
             if self._accepts(state) and text in self.allowed:
                 return StringSearch(text, proved=True, steps=steps)
             steps += len(self.alphabet) * (self.length + len(state[1][0]) // _CUTS)
-            if steps > MAX_STEPS:
+            if steps > most:
                 return StringSearch(None, proved=False, steps=steps)
             for character in self.alphabet:
                 following = self._step(state, character)
@@ -265,16 +329,17 @@ class _Walk:
         return StringSearch(None, proved=True, steps=steps)
 
     def _accepts(self, state: _State) -> bool:
-        """Whether every pattern that is wanted has been matched to its end, and no other one."""
+        """Whether every required pattern has matched to its end, and no negated one has."""
         return all(
-            one.accepts(at) != like.negated for at, one, like in zip(state[0], self.patterns, self.likes, strict=True)
+            pattern.accepts(at) != like.negated
+            for at, pattern, like in zip(state[0], self.patterns, self.likes, strict=True)
         )
 
     def _step(self, state: _State, character: str) -> _State | None:
         positions, order = state
-        after = tuple(one.step(at, character) for one, at in zip(self.patterns, positions, strict=True))
-        for at, one, like in zip(after, self.patterns, self.likes, strict=True):
-            if not like.negated and one.is_dead(at):
+        after = tuple(pattern.step(at, character) for pattern, at in zip(self.patterns, positions, strict=True))
+        for at, pattern, like in zip(after, self.patterns, self.likes, strict=True):
+            if not like.negated and pattern.is_dead(at):
                 return None  # this pattern can no longer match
         return after, self._compare(order, character)
 
@@ -294,17 +359,17 @@ class _Walk:
 
 def _alphabet(mentioned: set[str]) -> list[str]:
     """Return the mentioned characters and one of each gap between them, readable ones first."""
-    known = sorted(mentioned)
+    ordered = sorted(mentioned)
     gaps: dict[int, str] = {}
-    for character in (*_READABLE, *_following(known), "\0"):
+    for character in (*_READABLE, *_following(ordered), "\0"):
         if character not in mentioned:
-            gaps.setdefault(bisect_right(known, character), character)
-    return [*known, *gaps.values()]
+            gaps.setdefault(bisect_right(ordered, character), character)
+    return [*ordered, *gaps.values()]
 
 
-def _following(known: Iterable[str]) -> Iterable[str]:
-    """Yield the character after each, past the surrogates, which are not text."""
-    for character in known:
+def _following(characters: Iterable[str]) -> Iterable[str]:
+    """Yield the character that follows each one, skipping the surrogates, which are not text."""
+    for character in characters:
         code = ord(character) + 1
         if code <= 0x10FFFF:
             yield chr(0xE000 if code == 0xD800 else code)

@@ -1,9 +1,9 @@
-"""Region conditions together: which cover or exclude each other, and a region that satisfies some.
+"""Compares conditions on regions: which cover or exclude each other; finds a region that satisfies several.
 
 A condition is (attribute, set of relations, polygon). Two conditions are compared by the relation of their polygons,
 which is exact, and the composition table of the eight relations (`tamis.geometry.rcc8`). That is exact for two
-conditions, whatever their regions. Three that exclude each other only together, each two being possible, are not
-seen; that errs on the safe side.
+conditions, whatever their regions. A conflict among three conditions that are compatible in pairs is not detected,
+which is safe.
 
 `regions_conflict` is the only question that the rest of the algebra asks: ``c1 covers c2`` is the same as
 ``c2 conflicts with the complement of c1``.
@@ -72,7 +72,7 @@ def region_key(region: shapely.Polygon) -> bytes:
 
 
 def _between_neighbours(ring: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Say of each point of a ring, exactly, whether it lies on a straight line with its two neighbours."""
+    """Return for each point of a ring, exactly, whether it lies on a straight line with its two neighbours."""
     before, after = np.roll(ring, 1, axis=0), np.roll(ring, -1, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         (ux, uy), (vx, vy) = (ring - before).T, (after - ring).T
@@ -106,49 +106,49 @@ def regions_conflict(c1: Spatial, c2: Spatial) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def relation_between(a: shapely.Polygon, b: shapely.Polygon) -> Relation:
-    """Return the relation of two operands; remembered, for operands are asked about again and again."""
+    """Return the relation of two operands; cached, because the same operands are compared many times."""
     return relation_of(a, b)
 
 
 def possible_relations(conditions: Iterable[Spatial], region: shapely.Polygon) -> frozenset[Relation]:
-    """Return the relations to a region that some conditions leave possible, each by itself."""
-    found = ALL_RELATIONS
-    for one in conditions:
-        found &= compose(one.relations, relation_between(one.region, region))
-    return found
+    """Return the relations to a region that each of the conditions leaves possible."""
+    possible = ALL_RELATIONS
+    for condition in conditions:
+        possible &= compose(condition.relations, relation_between(condition.region, region))
+    return possible
 
 
 def regions_impossible(conditions: Sequence[Spatial]) -> bool:
-    """Whether the conditions exclude each other, found by pairs and by joining those on one region."""
+    """Whether two of the conditions exclude each other, or those on one region together do."""
     joined = joined_by_region(conditions)
-    if not all(one.relations for one in joined):
+    if not all(condition.relations for condition in joined):
         return True
     return any(regions_conflict(a, b) for a, b in itertools.combinations(joined, 2))
 
 
 def joined_by_region(conditions: Sequence[Spatial]) -> list[Spatial]:
-    """Return the conditions with those on the same region made one, by the relations all of them allow."""
+    """Return one condition for each region, with the relations that all conditions on it allow."""
     joined: dict[bytes, Spatial] = {}
-    for one in conditions:
-        key = region_key(one.region)
-        known = joined.get(key)
-        if known is not None:
-            one = Spatial(known.attribute, known.relations & one.relations, known.region)
-        joined[key] = one
+    for condition in conditions:
+        key = region_key(condition.region)
+        previous = joined.get(key)
+        if previous is not None:
+            condition = Spatial(previous.attribute, previous.relations & condition.relations, previous.region)
+        joined[key] = condition
     return list(joined.values())
 
 
 def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
-    """Return a region or point that satisfies every condition, or None when none was found in time."""
-    joined = sorted(joined_by_region(conditions), key=lambda one: len(one.relations))
-    sizes = [_CALL + shapely.get_num_coordinates(one.region) for one in joined]
+    """Return a region or point that satisfies every condition, or None if none was found within the limit."""
+    joined = sorted(joined_by_region(conditions), key=lambda condition: len(condition.relations))
+    sizes = [_CALL + shapely.get_num_coordinates(condition.region) for condition in joined]
     left = _VERTICES
     for shape in _candidates(joined):
-        for one, size in zip(joined, sizes, strict=True):
+        for condition, size in zip(joined, sizes, strict=True):
             left -= size
             if left < 0:
                 return None
-            if relation_of(shape, one.region) not in one.relations:
+            if relation_of(shape, condition.region) not in condition.relations:
                 break
         else:
             return shape
@@ -156,17 +156,17 @@ def shape_in(conditions: Sequence[Spatial]) -> RegionValue | None:
 
 
 def _candidates(conditions: Sequence[Spatial]) -> Iterator[RegionValue]:
-    """Yield valid shapes made for each condition, those with the fewest ways to be satisfied first; then for pairs."""
-    for one in conditions:
+    """Yield valid shapes built for each condition, the strictest first, then for pairs of conditions."""
+    for condition in conditions:
         for wanted in Relation:
-            if wanted in one.relations:
-                yield from (shape for shape in _shapes(one.region, wanted) if shape.is_valid)
-    for one, other in itertools.islice(itertools.combinations(conditions, 2), _PAIRS):
-        yield from (shape for shape in _shapes_of_two(one.region, other.region) if shape.is_valid)
+            if wanted in condition.relations:
+                yield from (shape for shape in _shapes(condition.region, wanted) if shape.is_valid)
+    for condition, other in itertools.islice(itertools.combinations(conditions, 2), _PAIRS):
+        yield from (shape for shape in _shapes_of_two(condition.region, other.region) if shape.is_valid)
 
 
 def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:
-    """Yield shapes that probably stand in a relation to a polygon; the caller checks."""
+    """Yield shapes that probably have a relation to a polygon; the caller checks."""
     min_x, min_y, max_x, max_y = region.bounds
     pad = max(max_x - min_x, max_y - min_y, abs(max_x) * 1e-9, abs(max_y) * 1e-9)
     ring = shapely.get_coordinates(region)[:-1]
@@ -193,10 +193,10 @@ def _shapes(region: shapely.Polygon, wanted: Relation) -> Iterator[RegionValue]:
 
 
 def _shapes_of_two(a: shapely.Polygon, b: shapely.Polygon) -> Iterator[RegionValue]:
-    """Yield what two polygons have in common or not, and shapes around and in those parts."""
+    """Yield the intersection and the differences of two polygons, and shapes around and inside these parts."""
     both = shapely.union(a, b)
-    for found in (shapely.intersection(a, b), shapely.difference(a, b), shapely.difference(b, a), both):
-        for part in shapely.get_parts(found):
+    for shape in (shapely.intersection(a, b), shapely.difference(a, b), shapely.difference(b, a), both):
+        for part in shapely.get_parts(shape):
             if not isinstance(part, shapely.Polygon) or part.is_empty:
                 continue
             yield from (part, part.convex_hull, shapely.box(*part.bounds))

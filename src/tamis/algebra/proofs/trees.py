@@ -1,8 +1,8 @@
-"""Covering of trees by their structure: a proof that needs no multiplying out.
+"""Proves covers of trees by their structure, without expanding them to disjunctive form.
 
-An OR is covered part by part, an AND covers part by part; one part of an OR is enough to cover, one part of an AND
-enough to be covered. That proves what people write: a rule with a longer list of values covers one with a shorter list,
-a rule with fewer filters one with more. It proves no cover by several parts together; pieces do that (`pieces`).
+An OR is covered if each part is, and an AND covers if each part does; an OR covers if one part does, and an AND is
+covered if one part is. That suffices for typical rules: a rule with a longer list of values covers one with a shorter
+list, and a rule with fewer filters one with more. Covers by several parts together are left to `pieces`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def filter_covers(outer: Filter, inner: Filter, budget: Budget) -> bool:
 
 
 def _predicate(filter: Filter) -> Predicate:
-    """Return a filter as a tree. The constraints beside a tree may say more than its hull, so all of them join it."""
+    """Return a filter as a tree with all constraints, which may be stricter than the hull of the tree."""
     return AllOf(filter.constraints if filter.rest is None else (*filter.constraints, filter.rest))
 
 
 class _Proof:
-    """Comparisons of parts under one budget; what is beyond it is not proved."""
+    """Compares parts within one budget; when it is spent, nothing more is proved."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

@@ -1,9 +1,9 @@
-"""Events that show a difference: one value per attribute, from what is known of it.
+"""Builds events that show a difference: one value per attribute, chosen from the facts about it.
 
-A "no" should be shown, not claimed: `event_for` turns a leftover piece into an event, and the caller checks
-it against the filters themselves. Values are chosen to be read by people: round numbers away from the ends
-of a range, short strings. Numbers are dense, so between two neighbouring float64 there is still a decimal.
-A value is preferred to a missing one, which says less.
+A "no" should come with an example: `event_for` turns a remaining piece into an event, and the caller checks it
+against the filters themselves. Values are chosen to be easy to read: round numbers away from the ends of a
+range, short strings. Numbers are dense: between two neighbouring float64 numbers there is still a decimal. A value
+is preferred to a missing one, which would explain less.
 
 Events of `event_for` are canonical, but for long decimals, which are kept as decimals; `canonical` gives the form that
 `matches` takes, `published` the form that a user could publish.
@@ -31,7 +31,7 @@ from tamis.model.values import UnfitError, Value
 
 __all__ = ["canonical", "event_for", "published", "value_for"]
 
-#: Values tried, where none is as it should be.
+#: Values that are tried.
 _CANDIDATES = 1_000
 
 
@@ -43,8 +43,8 @@ def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Any
     """
     event: dict[str, Any] = {}
     repeated = {key.attribute for key in piece if isinstance(key, Some)}
-    known = {name: facts for name, facts in piece.items() if isinstance(name, str) and not is_formula(name)}
-    for name, facts in known.items():
+    plain_facts = {name: facts for name, facts in piece.items() if isinstance(name, str) and not is_formula(name)}
+    for name, facts in plain_facts.items():
         value = _elements(name, piece, kinds.get(name)) if name in repeated else value_for(facts, kinds.get(name))
         if value is not None:
             event[name] = value
@@ -52,7 +52,7 @@ def event_for(piece: Piece, kinds: Mapping[str, AttributeType]) -> dict[str, Any
             return None
     for key, facts in piece.items():
         is_open = isinstance(key, str) and is_formula(key) and not facts.allowed.missing
-        if is_open and not solve_formula(str(key), facts, event, known, kinds):
+        if is_open and not solve_formula(str(key), facts, event, plain_facts, kinds):
             return None
     return event
 
@@ -78,28 +78,30 @@ def value_for(facts: Facts, kind: AttributeType | None) -> Any:
 
 
 def _fitted(value: Any, kind: AttributeType | None) -> Value:
-    """Return a sample as an event would have it, or raise `UnfitError`."""
+    """Return a sample in the form of an event's value, or raise `UnfitError`."""
     if kind is None:
         return Number().canonical(value) if isinstance(value, Decimal) else value
     return kind.canonical(kind.to_json(value))
 
 
 def _elements(name: str, piece: Piece, kind: AttributeType | None) -> tuple[Any, ...]:
-    """Return an element for each condition that some element must meet, as far as one is found."""
+    """Return an element for each condition that some element must satisfy, where one was found."""
     wanted = [key.condition for key, facts in piece.items() if isinstance(key, Some) and True in facts.allowed]
     element = None if kind is None else kind.element
-    sets = (one.allowed for one in wanted if isinstance(one, Values) and one.attribute == name)
+    sets = (
+        constraint.allowed for constraint in wanted if isinstance(constraint, Values) and constraint.attribute == name
+    )
     values = (value_for(Facts(allowed), element) for allowed in sets)
     return tuple(dict.fromkeys(value for value in values if value is not None))
 
 
 def canonical(event: Mapping[str, Any]) -> dict[str, Value]:
-    """Return an event of `event_for` as `matches` takes it."""
-    return {name: Number().canonical(one) if isinstance(one, Decimal) else one for name, one in event.items()}
+    """Return an event of `event_for` in the form that `matches` takes."""
+    return {name: Number().canonical(value) if isinstance(value, Decimal) else value for name, value in event.items()}
 
 
 def published(event: Mapping[str, Any], kinds: Mapping[str, AttributeType]) -> dict[str, Any]:
-    """Return an event of `event_for` as a user writes it: a decimal, a day or an address by its own text or number.
+    """Return an event of `event_for` in the form that users publish: decimals, days and addresses as text or numbers.
 
     >>> from tamis.model.types import Decimal as Cents, Ip
     >>> published({"amount": 201, "ip": 167772161, "x": 0.5}, {"amount": Cents(scale=2), "ip": Ip(), "x": Number()})
@@ -114,25 +116,25 @@ def _published(value: Any, kind: AttributeType | None) -> Any:
 
 
 def _conditioned(facts: Facts) -> Value | None:
-    if any(isinstance(one, Geometric) for one in facts.conditions):
+    if any(isinstance(condition, Geometric) for condition in facts.conditions):
         return geometries.geometry_for(facts.conditions)
-    clocks = [one for one in facts.conditions if isinstance(one, Clock)]
+    clocks = [condition for condition in facts.conditions if isinstance(condition, Clock)]
     if clocks:
         return moment_for(facts.allowed, clocks)
-    if any(isinstance(one, Cosine) for one in facts.conditions):
+    if any(isinstance(condition, Cosine) for condition in facts.conditions):
         return geometries.vector_for(facts.conditions)
-    some_balls = [one for one in facts.conditions if isinstance(one, Ball)]
+    some_balls = [condition for condition in facts.conditions if isinstance(condition, Ball)]
     if some_balls:
         return balls.point_in(some_balls)
-    some_regions = [one for one in facts.conditions if isinstance(one, Spatial)]
+    some_regions = [condition for condition in facts.conditions if isinstance(condition, Spatial)]
     if some_regions:
         return regions.shape_in(some_regions)
-    likes = tuple(one for one in facts.conditions if isinstance(one, Like))
+    likes = tuple(condition for condition in facts.conditions if isinstance(condition, Like))
     return patterns.search_strings(facts.allowed, likes).found
 
 
 def _scalars(allowed: ValueSet, kind: AttributeType | None) -> Iterator[Any]:
-    """Yield values to try, the best first; where the type is not known, the set shows what may fit."""
+    """Yield values to try, the best first; if the type is unknown, the set shows which types may fit."""
     if kind is not None:
         return kind.samples(allowed)
     shown = type_of_value(allowed.cuts[0][0]) if allowed.cuts else None

@@ -1,4 +1,4 @@
-"""``tamis apply``: bring a broker or a snapshot to what files of rules say."""
+"""``tamis apply``: makes the subscriptions of a broker or a snapshot equal to files of rules."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def apply(
         raise ModelError("--events: a broker counts by its own last events; use --events with --snapshot")
     if not set_name or not set_name.isprintable():
         raise ModelError("--set: a name of at least one printable character")
-    wanted = read_rules(rules, set_name)
-    Questions.of("rules", (Record(one.filter, one.id, one.namespace, None, 0, one.place) for one in wanted))
+    file_rules = read_rules(rules, set_name)
+    Questions.of("rules", (Record(rule.filter, rule.id, rule.namespace, None, 0, rule.place) for rule in file_rules))
     target = _Broker(broker, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
-    plan = target.plan(wanted, adopt=adopt)
+    plan = target.plan(file_rules, adopt=adopt)
     counts, examined = target.count(plan)
     if not dry_run and not plan.is_empty:
         target.apply(plan)
@@ -92,21 +92,21 @@ class _Broker:
         self._rules: RuleCalls = RuleCalls(broker.calls(), set_name)
         self.apply = self._rules.apply
 
-    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
+    def plan(self, file_rules: list[FileRule], *, adopt: bool) -> Plan:
         from tamis.files.rule_sets import compare_rules
 
-        plan = compare_rules(wanted, self._rules.read())
+        plan = compare_rules(file_rules, self._rules.read())
         foreign = self._rules.find_foreign(plan.added)
-        return compare_rules(wanted, [*self._rules.read(), *_adopted(foreign, adopt)]) if foreign else plan
+        return compare_rules(file_rules, [*self._rules.read(), *_adopted(foreign, adopt)]) if foreign else plan
 
     def count(self, plan: Plan) -> tuple[dict[Any, Counts], int | None]:
         counts, examined = dict[Any, Counts](), None
         for old, new in _pairs(plan)[:_TRIED]:
             figures: list[int | None] = []
             for rule in (old, new):
-                found = None if rule is None else self._rules.count_fired(rule)
-                figures.append(None if found is None else found[0])
-                examined = examined if found is None else found[1]
+                firings = None if rule is None else self._rules.count_fired(rule)
+                figures.append(None if firings is None else firings[0])
+                examined = examined if firings is None else firings[1]
             counts[(new or old).key] = (figures[0], figures[1])  # type: ignore[union-attr]  # one of them is there
         return counts, examined
 
@@ -120,31 +120,37 @@ class _Snapshot:
         self._directory, self._events, self._set_name = directory, events, set_name
         self._engine = Engine.load(directory) if directory.exists() else Engine()
 
-    def plan(self, wanted: list[FileRule], *, adopt: bool) -> Plan:
+    def plan(self, file_rules: list[FileRule], *, adopt: bool) -> Plan:
         from tamis.files.rule_sets import SET, FileRule, compare_rules
 
         present = [
-            FileRule(one.id, one.namespace, one.text or "", one.expires, dict(one.metadata or {}))
-            for one in self._engine
+            FileRule(
+                subscription.id,
+                subscription.namespace,
+                subscription.text or "",
+                subscription.expires,
+                dict(subscription.metadata or {}),
+            )
+            for subscription in self._engine
         ]
-        keys = {rule.key for rule in wanted}
+        keys = {rule.key for rule in file_rules}
         foreign = [rule for rule in present if rule.metadata.get(SET) != self._set_name and rule.key in keys]
-        mine = [rule for rule in present if rule.metadata.get(SET) == self._set_name]
-        return compare_rules(wanted, [*mine, *_adopted(foreign, adopt)])
+        own = [rule for rule in present if rule.metadata.get(SET) == self._set_name]
+        return compare_rules(file_rules, [*own, *_adopted(foreign, adopt)])
 
     def count(self, plan: Plan) -> tuple[dict[Any, Counts], int | None]:
         pairs = _pairs(plan)
         if self._events is None or not pairs:
             return {}, None
-        old, examined = _fired([pair[0] for pair in pairs if pair[0] is not None], self._events)
-        new, seen = _fired([pair[1] for pair in pairs if pair[1] is not None], self._events)
-        keys = [(before or after).key for before, after in pairs]  # type: ignore[union-attr]
-        return {key: (old.get(key), new.get(key)) for key in keys}, max(examined, seen)
+        old_counts, examined = _fired([pair[0] for pair in pairs if pair[0] is not None], self._events)
+        new_counts, new_examined = _fired([pair[1] for pair in pairs if pair[1] is not None], self._events)
+        keys = [(old_rule or new_rule).key for old_rule, new_rule in pairs]  # type: ignore[union-attr]
+        return {key: (old_counts.get(key), new_counts.get(key)) for key in keys}, max(examined, new_examined)
 
     def apply(self, plan: Plan) -> None:
-        for rule in (*plan.removed, *(old for old, _ in plan.changed)):
+        for rule in (*plan.removed, *(old_rule for old_rule, _ in plan.changed)):
             self._engine.unsubscribe(rule.id, namespace=rule.namespace)
-        for rule in (*plan.added, *(new for _, new in plan.changed)):
+        for rule in (*plan.added, *(new_rule for _, new_rule in plan.changed)):
             self._engine.subscribe(
                 _source(rule.filter),
                 id=rule.id,
@@ -187,10 +193,10 @@ def _adopted(foreign: list[FileRule], adopt: bool) -> list[FileRule]:
     from tamis.files.rule_sets import SET
 
     for rule in foreign:
-        other = rule.metadata.get(SET)
-        if other is not None:
+        owning_set = rule.metadata.get(SET)
+        if owning_set is not None:
             raise ModelError(
-                f"subscription {rule.id!r} belongs to the set {other!r}: rename the rule, or use that --set"
+                f"subscription {rule.id!r} belongs to the set {owning_set!r}: rename the rule, or use that --set"
             )
         if not adopt:
             raise ModelError(
@@ -200,7 +206,7 @@ def _adopted(foreign: list[FileRule], adopt: bool) -> list[FileRule]:
 
 
 def _pairs(plan: Plan) -> list[tuple[FileRule | None, FileRule | None]]:
-    """Return what is there and what is wanted of everything that changes."""
+    """Return the old and the new rule of every change; None for one that does not exist."""
     return [
         *((None, rule) for rule in plan.added),
         *plan.changed,
@@ -237,16 +243,16 @@ def _show(plan: Plan, counts: dict[Any, Counts], examined: int | None, *, json: 
 
 def _rows(plan: Plan, counts: dict[Any, Counts]) -> Iterable[dict[str, Any]]:
     words = {(False, True): "added", (True, True): "changed", (True, False): "removed"}
-    for old, new in _pairs(plan):
-        rule = new or old
+    for old_rule, new_rule in _pairs(plan):
+        rule = new_rule or old_rule
         assert rule is not None
-        before, after = counts.get(rule.key, (None, None))
+        fired_before, fired = counts.get(rule.key, (None, None))
         yield {
-            "what": words[old is not None, new is not None],
+            "what": words[old_rule is not None, new_rule is not None],
             "id": rule.id,
             "namespace": rule.namespace,
-            "before": None if old is None else old.filter,
-            "filter": None if new is None else new.filter,
-            "fired_before": before,
-            "fired": after,
+            "before": None if old_rule is None else old_rule.filter,
+            "filter": None if new_rule is None else new_rule.filter,
+            "fired_before": fired_before,
+            "fired": fired,
         }

@@ -1,4 +1,4 @@
-"""The options with which a command finds its broker: declared once, and added to a command by `at_broker`."""
+"""The options that name a command's broker: declared once, and added to a command by `at_broker`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Namespace = Annotated[
 
 @dataclass(frozen=True)
 class Broker:
-    """Where a broker is, and the token that it is shown; its ``repr`` shows no secret."""
+    """The URL of a broker, and the token for it; its ``repr`` shows no secret."""
 
     url: Annotated[str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")]
     token: Annotated[
@@ -48,20 +48,20 @@ HERE = Broker("http://127.0.0.1:8080")
 
 
 def at_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameter ``broker`` is given by the options of `Broker`, in the same place."""
+    """Return a command in which the options of `Broker` replace the parameter ``broker``, at the same position."""
     signature, options = inspect.signature(command, eval_str=True), inspect.signature(Broker, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for parameter in signature.parameters.values():
         if parameter.name == "broker":
-            parameters += [one.replace(default=getattr(HERE, one.name)) for one in options.parameters.values()]
+            parameters += [option.replace(default=getattr(HERE, option.name)) for option in options.parameters.values()]
         else:
             parameters.append(parameter)
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        broker = Broker(*(given.pop(name) for name in options.parameters))
-        command(broker=broker, **given)
+    def run(**arguments: Any) -> None:
+        broker = Broker(*(arguments.pop(name) for name in options.parameters))
+        command(broker=broker, **arguments)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer asks for it
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {option.name: option.annotation for option in parameters}
     return run

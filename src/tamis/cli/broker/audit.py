@@ -49,10 +49,10 @@ def audit(
         write_json_lines(list(records))
         return
     table = make_table("when", "who", "from", "what", "subject", "namespace", "detail")
-    for one in records:
+    for record in records:
         cells = (
-            _moment(one["at"]),
-            *(one[name] for name in ("who", "address", "what", "subject", "namespace", "detail")),
+            _moment(record["at"]),
+            *(record[name] for name in ("who", "address", "what", "subject", "namespace", "detail")),
         )
         table.add_row(*map(plain, cells))
     output().print(table)
@@ -61,12 +61,12 @@ def audit(
 def _asked(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
     from tamis.runtime.client.http_calls import HttpCalls
 
-    calls, before = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None
+    calls, next_number = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None
     while True:
-        page = calls.read_audit(before=before, limit=min(limit, _PAGE))
+        page = calls.read_audit(before=next_number, limit=min(limit, _PAGE))
         yield from page["deeds"]
-        before = page["next"]
-        if before is None:
+        next_number = page["next"]
+        if next_number is None:
             return
 
 
@@ -79,11 +79,13 @@ def _stored(directory: Path) -> Iterator[dict[str, Any]]:
     demand_database(directory)
     with contextlib.closing(SqliteStore(directory)) as store:
         store.load()
-        before: int | None = None
-        while page := store.read_audit(before, _PAGE):
-            for one in page:
-                yield {"number": one.number} | {name: getattr(one.deed, name) for name in one.deed.__struct_fields__}
-            before = page[-1].number
+        next_number: int | None = None
+        while page := store.read_audit(next_number, _PAGE):
+            for record in page:
+                yield {"number": record.number} | {
+                    name: getattr(record.deed, name) for name in record.deed.__struct_fields__
+                }
+            next_number = page[-1].number
 
 
 def _moment(at: int) -> str:

@@ -66,10 +66,12 @@ def consume(
         batch=min(batch, count or batch),
         insecure=broker.insecure,
     )
-    for one in islice(group, count):
-        shown: Any = {"id": one.id, "event": one.event, "deliveries": one.deliveries} if json else one.event
+    for delivery in islice(group, count):
+        shown: Any = (
+            {"id": delivery.id, "event": delivery.event, "deliveries": delivery.deliveries} if json else delivery.event
+        )
         print(msgspec.json.encode(shown).decode(), flush=True)
-        one.ack()
+        delivery.ack()
 
 
 @at_broker
@@ -113,12 +115,12 @@ def dead_letters(
 
 def _letters(group: Any) -> list[dict[str, Any]]:
     """Return all dead letters, the oldest first."""
-    letters, after = list[dict[str, Any]](), ""
+    letters, cursor = list[dict[str, Any]](), ""
     while True:
-        page = group.dead_letters(after=after)
+        page = group.dead_letters(after=cursor)
         letters += page["letters"]
-        after = page["next"]
-        if after is None:
+        cursor = page["next"]
+        if cursor is None:
             return letters
 
 

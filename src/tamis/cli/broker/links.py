@@ -65,12 +65,12 @@ def add(
 ) -> None:
     """Add a link. Do the same at the other broker; links form a tree, never a ring."""
     urls = to or []
-    said: dict[str, Any] = {"policy": policy, "when_full": when_full, "namespaces": namespace or []}
-    said |= {"url": urls[0], "standbys": urls[1:]} if urls else {}
+    settings: dict[str, Any] = {"policy": policy, "when_full": when_full, "namespaces": namespace or []}
+    settings |= {"url": urls[0], "standbys": urls[1:]} if urls else {}
     files = {"token_file": token_file, "ca_file": ca_file, "resend_from": resend_from}
-    said |= {field: value for field, value in files.items() if value}
+    settings |= {field: value for field, value in files.items() if value}
     calls = broker.calls()
-    answer = _change(calls, "PUT", name, said)
+    answer = _change(calls, "PUT", name, settings)
     if not json and resend_from:
         _say(f"{answer['resent']:,} events that wait for {resend_from} are sent over it")
     _list(calls, json)
@@ -105,19 +105,19 @@ def resume(name: Name, broker: Broker = HERE, json: Json = False) -> None:
     _list(calls, json)
 
 
-def _change(calls: HttpCalls, method: str, place: str, said: dict[str, Any] | None = None) -> dict[str, Any]:
+def _change(calls: HttpCalls, method: str, target: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     import msgspec
 
-    name, _, action = place.rpartition("/") if method == "POST" else (place, "", "")
+    name, _, action = target.rpartition("/") if method == "POST" else (target, "", "")
     path = f"/v1/links/{quote(name, safe='')}" + (f"/{action}" if action else "")
-    answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=msgspec.json.encode(said or {})))
+    answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=msgspec.json.encode(settings or {})))
     return answer
 
 
-def _say(words: str) -> None:
+def _say(text: str) -> None:
     from tamis.cli.screen import output
 
-    output().say(words)
+    output().say(text)
 
 
 def _list(calls: HttpCalls, json: bool) -> None:
@@ -125,12 +125,23 @@ def _list(calls: HttpCalls, json: bool) -> None:
 
     from tamis.cli.screen import make_table, output, plain, write_json
 
-    found = msgspec.json.decode(calls.call("GET", "/v1/links"))
+    links = msgspec.json.decode(calls.call("GET", "/v1/links"))
     if json:
-        write_json(found)
+        write_json(links)
         return
-    columns = ("link", "connected", "in_step", "confirmed", "skipped", "full", "when_full", "waiting", "dropped")
+    columns = (
+        "link",
+        "connected",
+        "in_step",
+        "confirmed",
+        "skipped",
+        "full",
+        "when_full",
+        "waiting",
+        "dropped",
+        "ring",
+    )
     table = make_table(*columns, right=("waiting", "dropped"))
-    for link in found["links"]:
+    for link in links["links"]:
         table.add_row(*(plain(str(link[name])) for name in columns))
     output().print(table)

@@ -97,20 +97,20 @@ def check(
     from tamis.runtime.disk.backup import read_backup
     from tamis.runtime.disk.checking import check_files
 
-    place = data if backup is None else backup
-    if not place.is_dir():  # a wrong path, which says nothing about any broker
-        raise StoreError(str(place), "there is no such directory")
+    directory = data if backup is None else backup
+    if not directory.is_dir():  # a wrong path, which says nothing about any broker
+        raise StoreError(str(directory), "there is no such directory")
     try:
         proofs = [] if backup is None else [_digests(len(read_backup(backup).files))]
-        proofs += check_files(place).proofs()
+        proofs += check_files(directory).proofs()
     except StoreError as error:
         if json:
-            write_json({"directory": str(place), "sound": False, "problem": str(error)})
+            write_json({"directory": str(directory), "sound": False, "problem": str(error)})
         else:
             output().say(f"damaged: {error}", "bold")
         raise typer.Exit(NO) from None
     if json:
-        write_json({"directory": str(place), "sound": True, "proofs": proofs})
+        write_json({"directory": str(directory), "sound": True, "proofs": proofs})
     else:
         for proof in proofs:
             output().say(proof)
@@ -124,11 +124,11 @@ def compact(data: Data = _USUAL, json: Json = False) -> None:
     from tamis.cli.screen import output, write_json
     from tamis.runtime.disk.backup import compact as rewrite
 
-    before, after = rewrite(data)
+    bytes_before, bytes_after = rewrite(data)
     if json:
-        write_json({"before": before, "after": after})
+        write_json({"before": bytes_before, "after": bytes_after})
     else:
-        output().say(f"{data}: {before:,} bytes before, {after:,} after")
+        output().say(f"{data}: {bytes_before:,} bytes before, {bytes_after:,} after")
 
 
 def migrate(data: Data = _USUAL, json: Json = False) -> None:
@@ -136,13 +136,13 @@ def migrate(data: Data = _USUAL, json: Json = False) -> None:
     from tamis.cli.screen import output, write_json
     from tamis.runtime.disk.migration import migrate_store
 
-    format, kept = migrate_store(data)
+    format, old_file = migrate_store(data)
     if json:
-        write_json({"format": format, "kept": None if kept is None else str(kept)})
-    elif kept is None:
+        write_json({"format": format, "kept": None if old_file is None else str(old_file)})
+    elif old_file is None:
         output().say(f"{data}: format {format} is the present one; nothing was done")
     else:
-        output().say(f"{data}: migrated from format {format}; the old file is {kept}")
+        output().say(f"{data}: migrated from format {format}; the old file is {old_file}")
 
 
 def _size(files: object) -> int:

@@ -1,4 +1,4 @@
-"""``tamis network``: the same questions through a network of brokers, once per policy, and what each policy costs."""
+"""``tamis network``: runs the same subscriptions and events through a network of brokers, and compares policies."""
 
 from __future__ import annotations
 
@@ -132,18 +132,18 @@ def network(
         raise typer.Exit(NO)
 
 
-def _policies(given: list[str] | None, overlays: list[str] | None) -> list[str]:
+def _policies(chosen: list[str] | None, overlays: list[str] | None) -> list[str]:
     from tamis.routing.policies import POLICIES, find_policy
 
-    names = given or ([] if overlays else ["all"])
+    names = chosen or ([] if overlays else ["all"])
     return list(POLICIES) if "all" in names else [find_policy(name).name for name in dict.fromkeys(names)]
 
 
-def _overlays(given: list[str] | None) -> list[str]:
+def _overlays(chosen: list[str] | None) -> list[str]:
     from tamis.demo.comparison import OVERLAYS
     from tamis.errors import ModelError
 
-    names = list(dict.fromkeys(given or []))
+    names = list(dict.fromkeys(chosen or []))
     for name in names:
         if name not in OVERLAYS:
             raise ModelError(f"unknown overlay {name!r}; choose from {', '.join(OVERLAYS)}")
@@ -164,7 +164,7 @@ def _check_picture(path: Path | None, overlays: list[str] | None) -> None:
 
 
 def _draw(trial: Trial, overlay: str, path: Path) -> None:
-    """Draw the tree of an overlay after everything went through it."""
+    """Draw the tree of an overlay after all events were published."""
     from tamis.overlay.space import Space
     from tamis.plots.overlay import draw_overlay, narrowest_axes
 
@@ -208,8 +208,8 @@ def _with_files(
 
 
 def _from_files(trial: Trial, subscriptions: str, events: str) -> Trial:
-    schema, asked, found = read_files(subscriptions, events)
-    return replace(trial, schema=schema, subscriptions=asked, events=found)
+    schema, questions, sample = read_files(subscriptions, events)
+    return replace(trial, schema=schema, subscriptions=questions, events=sample)
 
 
 def read_files(
@@ -224,9 +224,9 @@ def read_files(
     questions = Questions.of(file.name, file)
     prepared, batches = open_events(questions, EventFile(events), None, None)
     schema = prepared.engine.schema
-    every = (event for batch in batches for event in EventTable.of(prepared.columns(batch), schema))
-    asked = [(record.id, record.source, record.namespace) for record, _ in questions.records]
-    return schema, asked, list(islice(every, limit))
+    all_events = (event for batch in batches for event in EventTable.of(prepared.columns(batch), schema))
+    filters = [(record.id, record.source, record.namespace) for record, _ in questions.records]
+    return schema, filters, list(islice(all_events, limit))
 
 
 def _told(trial: Trial) -> str:
@@ -238,11 +238,13 @@ def _told(trial: Trial) -> str:
 
 
 def _findings(rows: list[NetworkStatistics]) -> Iterator[str]:
-    """Yield in words what the table shows: who sends how many updates, and what cells spared exact filters."""
-    every = next((row for row in rows if row.policy == "every"), None)
-    if every is not None and every.subscription_messages:
+    """Yield sentences about the table: the updates of each policy, and how many exact filters cells ruled out."""
+    baseline = next((row for row in rows if row.policy == "every"), None)
+    if baseline is not None and baseline.subscription_messages:
         fewest_last = sorted(rows, key=lambda row: -row.subscription_messages)
-        parts = [f"{row.policy} {row.subscription_messages / every.subscription_messages:.0%}" for row in fewest_last]
+        parts = [
+            f"{row.policy} {row.subscription_messages / baseline.subscription_messages:.0%}" for row in fewest_last
+        ]
         yield f"Updates, of those that announce every subscription: {', '.join(parts)}."
     for row in rows:
         if row.screened:
@@ -253,7 +255,7 @@ def _findings(rows: list[NetworkStatistics]) -> Iterator[str]:
 
 
 def _as_json(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkStatistics]:
-    """Yield a row per policy, printed at once, so that a run that is stopped leaves what it found."""
+    """Yield a row per policy; each is printed at once, so that an interrupted run has printed its results so far."""
     from tamis.cli.screen import write_json_lines
 
     for name in names:
@@ -261,7 +263,7 @@ def _as_json(trial: Trial, names: list[str], *, links: bool) -> Iterator[Network
         network = trial.network(name)
         cpu = {"cpu_seconds": round(time.process_time() - start, 3)}
         row = network.statistics()
-        of_links = {"links": [one.as_row() for one in network.link_statistics()]} if links else {}
+        of_links = {"links": [link.as_row() for link in network.link_statistics()]} if links else {}
         write_json_lines([row.as_row() | cpu | of_links])
         yield row
 
@@ -283,9 +285,9 @@ def _live(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkSta
 
     if console.is_terminal:
         with Live(_table(rows, names[0]), console=console) as live:
-            for place, name in enumerate(names):
+            for i, name in enumerate(names):
                 run(name)
-                live.update(_table(rows, names[place + 1] if place + 1 < len(names) else None))
+                live.update(_table(rows, names[i + 1] if i + 1 < len(names) else None))
     else:
         for name in names:
             run(name)
@@ -296,14 +298,21 @@ def _live(trial: Trial, names: list[str], *, links: bool) -> Iterator[NetworkSta
 
 
 def _links_table(network: Network | PeerNetwork) -> Table:
-    """Return what each direction of each link carried."""
+    """Return the table of the traffic in each direction of each link."""
     from tamis.cli.screen import make_table
 
     heads = ["link", "updates", "announced", "withheld", "entries", "events", "needless"]
     table = make_table(f"{heads[0]} ({network.statistics().policy})", *heads[1:], right=heads[1:])
-    for one in network.link_statistics():
-        counts = (one.updates, one.announced, len(one.suppressed), one.table_entries, one.events, one.false_positives)
-        table.add_row(f"{one.source} to {one.target}", *(f"{count:,}" for count in counts))
+    for link in network.link_statistics():
+        counts = (
+            link.updates,
+            link.announced,
+            len(link.suppressed),
+            link.table_entries,
+            link.events,
+            link.false_positives,
+        )
+        table.add_row(f"{link.source} to {link.target}", *(f"{count:,}" for count in counts))
     return table
 
 

@@ -86,12 +86,12 @@ def peer(
     from tamis.runtime.peer.process import PeerProcess
     from tamis.runtime.peer.security import PeerSecurity
 
-    known = read_schema(schema)
-    assert known is not None
+    loaded_schema = read_schema(schema)
+    assert loaded_schema is not None
     security = PeerSecurity(_token(token_file), tls_certificate, tls_key, tls_authority)
     security.check(host)
     process = PeerProcess(
-        known,
+        loaded_schema,
         host=host,
         port=port,
         join=join,

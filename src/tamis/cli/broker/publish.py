@@ -81,12 +81,14 @@ def subscribe(
     with connect(broker.url, token=broker.token, client=client, insecure=broker.insecure) as connected:
         names = [name.strip() for name in fields.split(",")] if fields else []
         subscription = connected.subscribe(filter, id=id, durable=durable, namespace=namespace, fields=names)
-        for found in islice(subscription, count):
+        for delivery in islice(subscription, count):
             shown: Any = (
-                {"id": found.id, "event": found.event, "subscriptions": found.subscriptions} if json else found.event
+                {"id": delivery.id, "event": delivery.event, "subscriptions": delivery.subscriptions}
+                if json
+                else delivery.event
             )
             print(msgspec.json.encode(shown, enc_hook=repr).decode(), flush=True)
-            found.ack()
+            delivery.ack()
 
 
 def _read(events: str) -> Iterator[dict[str, Any]]:

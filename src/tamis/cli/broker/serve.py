@@ -30,6 +30,7 @@ EPILOG = examples(
     "tamis serve links skip north",
     "tamis serve backup /backups/today",
     "tamis serve --store postgresql://tamis@db.example/tamis --standby",
+    "tamis serve --traces http://127.0.0.1:4318 --trace-share 0.01",
 )
 
 app = typer.Typer(
@@ -88,6 +89,13 @@ def serve(
             help="A pipeline's snapshots, a directory or URI: the broker has the newest's subscriptions.",
         ),
     ] = None,
+    traces: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An OpenTelemetry collector gets traces of events: http://127.0.0.1:4318."),
+    ] = None,
+    trace_share: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The share of events that is traced, all of them otherwise.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a broker until Ctrl-C: on this machine only, without tokens, state in ./tamis-data."""
@@ -98,11 +106,13 @@ def serve(
     from tamis.runtime.extra import demand_server
 
     demand_server("tamis serve")
+    from tamis.runtime.traces.opening import demand_exporter
     from tamis.web.serving import serve as run
 
     given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
-    given |= {"store": store, "standby": standby or None}
+    given |= {"store": store, "standby": standby or None, "traces": traces, "trace_share": trace_share}
     settings = _config(config, given)
+    demand_exporter(settings)
     _compile_kernels()
     asyncio.run(run(settings, lambda url: _greet(url, json), lambda url: _wait(url, json)))
 
@@ -207,14 +217,15 @@ def _wait(url: str, json: bool) -> None:
 
 def _compile_kernels() -> None:
     """Compile what the broker would otherwise compile while it answers requests."""
+    from tamis.cli.kernels import Use, compile_kernels
     from tamis.cli.screen import errors
-    from tamis.engine.warm_up import are_kernels_compiled, load_kernels
+    from tamis.engine.warm_up import are_kernels_compiled
     from tamis.kernels.cache import mark_path
 
     if not are_kernels_compiled():
         often = "once" if mark_path() else "at each start, unless NUMBA_CACHE_DIR names a directory that can be written"
         errors().say(f"compiling kernels: a minute or two, {often} ...", "dim")
-        load_kernels()
+        compile_kernels(Use.BROKER)
 
 
 def _greet(url: str, json: bool) -> None:

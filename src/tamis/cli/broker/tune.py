@@ -1,4 +1,4 @@
-"""``tamis tune``: which link policy, with which options, would pay for given subscriptions and events."""
+"""``tamis tune``: measures which link policy, with which options, suits given subscriptions and events best."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def _read(subscriptions: str, events: str, limit: int) -> LinkTrial:
     from tamis.model.subscription import Subscription
     from tamis.node.content import Content
 
-    schema, asked, found = read_files(subscriptions, events, limit)
-    if not asked:
+    schema, questions, sample = read_files(subscriptions, events, limit)
+    if not questions:
         raise TableError(f"{subscriptions}: there are no subscriptions to tune for")
     content = Content(schema)
-    compiled = [Subscription(str(id), content.compile(source)) for id, source, _ in asked]
-    return LinkTrial(schema, compiled, found, _mean_bytes(events))
+    compiled = [Subscription(str(id), content.compile(source)) for id, source, _ in questions]
+    return LinkTrial(schema, compiled, sample, _mean_bytes(events))
 
 
 def _mean_bytes(events: str) -> float | None:
@@ -120,7 +120,7 @@ def _write_cells(trial: LinkTrial, name: str, path: Path) -> None:
 
 @contextlib.contextmanager
 def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Give a function that shows which policy runs, on a terminal."""
+    """Yield a function that shows the current policy, on a terminal."""
     from rich.progress import Progress
 
     from tamis.cli.screen import errors
@@ -141,7 +141,7 @@ def _measured(trial: LinkTrial, name: str, show: Callable[[str], None]) -> LinkC
 
 
 def _advice(costs: Sequence[LinkCost]) -> dict[str, str]:
-    """Return the policies that are best by one figure each; among equals the one that was named first."""
+    """Return the best policy by each figure; among equals the first."""
     return {
         "least_traffic": min(costs, key=lambda cost: cost.traffic_bytes).policy,
         "smallest_table": min(costs, key=lambda cost: (cost.entries, cost.traffic_bytes)).policy,

@@ -100,13 +100,13 @@ def list_webhooks(
     """List the webhooks that your token may see; `show` says what is wrong with one."""
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
-    found = list(_calls(broker, "default").all())
+    hooks = list(_calls(broker, "default").all())
     if json:
-        write_json_lines(found)
+        write_json_lines(hooks)
         return
     columns = ("subscription", "namespace", "host", "state", "waiting", "failures")
     table = make_table(*columns)
-    for hook in found:
+    for hook in hooks:
         table.add_row(*(plain(str(hook[name])) for name in columns))
     output().print(table)
 

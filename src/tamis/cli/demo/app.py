@@ -40,7 +40,7 @@ app = typer.Typer(
 app.command("console", epilog=demo_console.EPILOG)(demo_console.console)
 app.command("storms", epilog=demo_storms.EPILOG)(demo_storms.storms)
 
-#: Where the map goes unless told.
+#: The default path of the map.
 _MAP = Path("tamis-demo.html")
 
 #: The subscription that is explained, on an event it matches and on one it does not.
@@ -97,7 +97,7 @@ def demo(
 
 
 def _name_map(console: Screen, show: _Show, map: Path | None) -> Path | None:
-    """Draw the map and say where it is; where it cannot be written, that is a failure only if it was asked for."""
+    """Draw the map and print its path; if it cannot be written, that is an error only with ``--map``."""
     from tamis.cli.screen import errors
     from tamis.errors import ModelError
 
@@ -157,15 +157,15 @@ class _Show:
 
     def _newest(self, events: Any, limit: int) -> list[dict[str, Any]]:
         """Return the newest events of magnitude 4 or more that match a subscription."""
-        found: list[dict[str, Any]] = []
+        newest: list[dict[str, Any]] = []
         for row in reversed(range(self.n_events)):
-            asked = self.matches.of(row)
-            if asked and (events["mag"][row].as_py() or 0) >= 4:
+            ids = self.matches.of(row)
+            if ids and (events["mag"][row].as_py() or 0) >= 4:
                 [event] = events.slice(row, 1).select(["at", "mag", "place"]).to_pylist()
-                found.append({**event, "subscriptions": asked})
-            if len(found) == limit:
+                newest.append({**event, "subscriptions": ids})
+            if len(newest) == limit:
                 break
-        return found
+        return newest
 
     @property
     def top(self) -> list[tuple[SubscriptionId, int]]:
@@ -177,14 +177,14 @@ class _Show:
 
     def _explained(self, events: Any) -> list[tuple[str, Explanation]]:
         """Return a match and a near miss of one subscription: strong, but not shallow."""
-        found = {}
+        explained = {}
         for row in reversed(range(self.n_events)):
             matched = _EXPLAINED in self.matches.of(row)
             near = matched or "strong" in self.matches.of(row)
-            if near and matched not in found:
+            if near and matched not in explained:
                 [event] = events.slice(row, 1).to_pylist()
-                found[matched] = (event["place"], self.engine.explain(event, _EXPLAINED))
-        return [found[True], found[False]]
+                explained[matched] = (event["place"], self.engine.explain(event, _EXPLAINED))
+        return [explained[True], explained[False]]
 
     def draw(self, path: Path) -> Path:
         """Write the map; return where it is."""
@@ -203,7 +203,7 @@ class _Show:
             "seconds": round(self.seconds, 3),
             "newest": self.newest,
             "top": top,
-            "explanations": [{"place": place, **told.as_json()} for place, told in self.explained],
+            "explanations": [{"place": place, **explanation.as_json()} for place, explanation in self.explained],
             "reduction": self.reduction.as_json(),
         }
 
@@ -244,27 +244,29 @@ class _Show:
         from tamis.cli.filters.explain import show_explanation
 
         console.say(f"\nWhy? Subscription {_EXPLAINED!r}, condition by condition", "bold")
-        for place, told in self.explained:
-            verdict = "match" if told.matched else "no match"
-            console.say(show_explanation(told, f"\n  {place}: {verdict}"))
+        for place, explanation in self.explained:
+            verdict = "match" if explanation.matched else "no match"
+            console.say(show_explanation(explanation, f"\n  {place}: {verdict}"))
 
     def _print_reduction(self, console: Screen) -> None:
-        found = self.reduction
-        gone = found.before - found.after
-        console.say(f"\nRedundant: {gone} of {found.before} subscriptions add nothing to what a link carries", "bold")
-        for what, pairs, word in (("covered", found.covered, "by"), ("equivalent", found.equivalent, "to")):
+        reduction = self.reduction
+        n_redundant = reduction.before - reduction.after
+        console.say(
+            f"\nRedundant: {n_redundant} of {reduction.before} subscriptions add nothing to what a link carries", "bold"
+        )
+        for kind, pairs, word in (("covered", reduction.covered, "by"), ("equivalent", reduction.equivalent, "to")):
             for id, other in list(pairs.items())[-1:]:
-                console.say(f"  {len(pairs):>3} {what}, as {id} {word} {other}")
-        console.say(f"  {len(found.subsumed):>3} subsumed by several others together")
-        shortest = min((self.questions[id] for id in found.impossible), key=len)
-        console.say(f"  {len(found.impossible):>3} can never match, as {shortest}")
+                console.say(f"  {len(pairs):>3} {kind}, as {id} {word} {other}")
+        console.say(f"  {len(reduction.subsumed):>3} subsumed by several others together")
+        shortest = min((self.questions[id] for id in reduction.impossible), key=len)
+        console.say(f"  {len(reduction.impossible):>3} can never match, as {shortest}")
 
 
 def _few(ids: list[Any], width: int) -> str:
     """Return as many ids as fit, and how many more there are."""
     for n in range(len(ids), 0, -1):
-        more = f" +{len(ids) - n}" if n < len(ids) else ""
-        text = ", ".join(map(str, ids[:n])) + more
+        suffix = f" +{len(ids) - n}" if n < len(ids) else ""
+        text = ", ".join(map(str, ids[:n])) + suffix
         if len(text) <= width:
             return text
     return f"{ids[0]} +{len(ids) - 1}"

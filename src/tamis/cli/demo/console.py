@@ -1,4 +1,4 @@
-"""``tamis demo console``: three linked brokers and a replay of real storms, so that every view of the page is alive."""
+"""``tamis demo console``: three linked brokers and a replay of real storms, so that every view of the page has data."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def _read(subscription: ClientSubscription) -> None:
 
 
 async def _replay(client: Client, events: list[dict[str, Any]], rate: float) -> None:
-    """Publish the positions in their order, again and again, after those that were published at once."""
+    """Publish the positions in order, in a loop, starting after those that were published at once."""
     for event in itertools.cycle(events[_AT_ONCE:] + events[:_AT_ONCE]):
         await client.publish(event)
         await asyncio.sleep(1 / rate)

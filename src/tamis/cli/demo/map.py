@@ -1,4 +1,4 @@
-"""The map of ``tamis demo``: the earthquakes of a week, and whose question each of them answers."""
+"""The map of ``tamis demo``: the earthquakes of a week, and the subscriptions that each of them matches."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 __all__ = ["check_place", "open_page", "write_map"]
 
-#: Shown with an event; where it is says the map.
+#: Attributes that are not shown with an event: the map shows its position.
 _HIDDEN = ("epicentre", "lon", "lat")
 
 
 def check_place(path: Path) -> None:
-    """Refuse a place where no file can be, before anything is computed for it."""
+    """Refuse a path that cannot be written, before anything is computed."""
     from tamis.errors import ModelError
 
     if path.is_dir() or not path.parent.is_dir():
-        why = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
-        raise ModelError(f"{path}: the map cannot be written: {why}; choose another path with --map")
+        problem = "it is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        raise ModelError(f"{path}: the map cannot be written: {problem}; choose another path with --map")
 
 
 def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questions: dict[SubscriptionId, str]) -> None:
@@ -35,14 +35,14 @@ def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questio
     for row in range(events.num_rows):
         for id in matches.of(row):
             rows[id].append(row)
-    asked = [
+    subscriptions = [
         AskedRows(id, text, regions_of(compile_text(text, engine.schema).filters), rows[id])
         for id, text in questions.items()
     ]
-    asked.sort(key=lambda one: -len(one.rows))
+    subscriptions.sort(key=lambda subscription: -len(subscription.rows))
     page = event_map(
         _dots(events),
-        asked,
+        subscriptions,
         _outlines(),
         title="A week of earthquakes, and who asked for which",
         note="U.S. Geological Survey, February 2018; outlines: Natural Earth, U.S. Census Bureau",
@@ -66,9 +66,9 @@ def _dots(events: Any) -> list[Any]:
     from tamis.cli.screen import jsonable
     from tamis.plots.event_map import Dot
 
-    told = [name for name in events.column_names if name not in _HIDDEN]
+    shown_names = [name for name in events.column_names if name not in _HIDDEN]
     places = zip(events["lon"].to_pylist(), events["lat"].to_pylist(), events["mag"].to_pylist(), strict=True)
-    facts = events.select(told).to_pylist()
+    facts = events.select(shown_names).to_pylist()
     return [
         Dot(lon, lat, _width(mag), {name: value for name, value in jsonable(fact).items() if value is not None})
         for (lon, lat, mag), fact in zip(places, facts, strict=True)
@@ -92,5 +92,5 @@ def _outlines() -> Any:
     from tamis.plots.event_map import rings_of
 
     world = msgspec.json.decode((files("tamis") / "web" / "console" / "world.geojson").read_bytes())
-    shapes = shapely.from_geojson([msgspec.json.encode(one["geometry"]).decode() for one in world["features"]])
+    shapes = shapely.from_geojson([msgspec.json.encode(feature["geometry"]).decode() for feature in world["features"]])
     return [ring for shape in shapes for ring in rings_of(shape)]

@@ -33,17 +33,17 @@ def storms(
         return
     from tamis.cli.screen import make_table, output, write_json
 
-    found = _match()
+    run = _match()
     if json:
-        write_json(found)
+        write_json(run)
         return
     output().say(
-        f"{found['subscriptions']:,} questions meet {found['events']:,} positions of storms: {found['deliveries']:,} "
-        f"deliveries in {found['match_seconds']:.2f} s (questions read in {found['load_seconds']:.1f} s)",
+        f"{run['subscriptions']:,} questions meet {run['events']:,} positions of storms: {run['deliveries']:,} "
+        f"deliveries in {run['match_seconds']:.2f} s (questions read in {run['load_seconds']:.1f} s)",
         "bold",
     )
     table = make_table("subscription", "storm positions", right=("storm positions",))
-    for row in found["busiest"]:
+    for row in run["busiest"]:
         table.add_row(str(row["subscription"]), f"{row['deliveries']:,}")
     output().print(table)
     output().say("The same on Spark, with files and a map: tamis demo storms --spark", "dim")

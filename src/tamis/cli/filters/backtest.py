@@ -1,4 +1,4 @@
-"""``tamis backtest``: what rules would have done on events of the past."""
+"""``tamis backtest``: runs rules on past events and reports how often each fires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Zone, e
 if TYPE_CHECKING:
     from tamis.cli.filters.prepare import Prepared, Questions
     from tamis.files import Batch, EventFile
-    from tamis.reduction.backtest import Backtest
+    from tamis.reduction.backtest import Backtest, Tally
 
 __all__ = ["EPILOG", "backtest"]
 
@@ -25,17 +25,18 @@ EPILOG = examples(
     "tamis backtest rules.jsonl events.jsonl --against old-rules.jsonl --json",
 )
 
-#: Rules that a terminal is shown.
+#: Rules that are shown on a terminal.
 _SHOWN = 40
 _YAML = (".yml", ".yaml")
 
 
 class Verdict(StrEnum):
-    """What may be said of a rule."""
+    """The verdicts on a rule."""
 
     NEVER = "never"
     ALWAYS = "always"
     REDUNDANT = "redundant"
+    UNDECIDED = "undecided"
     CHANGED = "changed"
 
 
@@ -72,11 +73,12 @@ def backtest(
 
     if picture is not None:
         check_kind(picture)
+    kinds = [kind.value for kind in fail_on or ()]
+    _check(kinds, against, redundancy, junit, picture)
     runs = [_read_rules(path) for path in (rules, against) if path is not None]
     skip = on_bad is OnBad.SKIP
     source = _Source(EventFile(events, skip=skip), read_schema(schema, zone), zone, skip)
     report = _run(runs, source, time, namespace, redundancy)
-    kinds = [kind.value for kind in fail_on or ()]
     _write(report, kinds, junit, picture)
     if json:
         write_json(report.as_json())
@@ -86,8 +88,20 @@ def backtest(
         raise typer.Exit(NO)
 
 
+def _check(kinds: Sequence[str], against: str | None, redundancy: bool, *files: Path | None) -> None:
+    """Refuse options that contradict each other, and files whose folder is missing, before hours of work."""
+    if Verdict.CHANGED in kinds and against is None:
+        raise typer.BadParameter("--fail-on changed needs the older rules: --against OLD_RULES")
+    of_proofs = [kind for kind in kinds if kind in (Verdict.REDUNDANT, Verdict.UNDECIDED)]
+    if of_proofs and not redundancy:
+        raise typer.BadParameter(f"--fail-on {of_proofs[0]} needs the proofs that --no-redundancy leaves out")
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            raise typer.BadParameter(f"{file}: there is no folder {file.parent}")
+
+
 class _Source:
-    """Where events come from and how they are read."""
+    """The file of events and how it is read."""
 
     def __init__(self, file: EventFile, schema: Any, zone: str | None, skip: bool) -> None:
         self.file, self.schema, self.zone, self.skip = file, schema, zone, skip
@@ -101,24 +115,21 @@ def _read_rules(path: str) -> Questions:
     from tamis.files import Record, SubscriptionFile
     from tamis.files.sigma_rules import read_sigma_rules
 
+    if path.endswith("/") and not Path(path).exists():
+        raise TableError(f"{path}: there is no such folder")
     if Path(path).is_dir() or path.lower().endswith(_YAML):
-        found = read_sigma_rules([Path(path)])
-        for rule in found.refused:
+        sigma = read_sigma_rules([Path(path)])
+        for rule in sigma.refused:
             errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "yellow")
+        titles = [f"rule {record.metadata.get('title', record.id)!r}" for record in sigma.records]
         records = [
-            Record(
-                one.filter,
-                one.id,
-                one.namespace,
-                None,
-                row,
-                f"rule {one.metadata.get('title', one.id)!r}",
-                one.metadata,
-            )
-            for row, one in enumerate(found.records)
-            if not isinstance(one.filter, bool)
+            Record(record.filter, record.id, record.namespace, None, row, titles[row], record.metadata)
+            for row, record in enumerate(sigma.records)
+            if not isinstance(record.filter, bool)
         ]
         questions = Questions.of(path, records)
+        if not records:
+            raise TableError(f"{path}: none of its rules can be run; the reasons are above")
     else:
         file = SubscriptionFile(path)
         questions = Questions.of(file.name, file)
@@ -128,31 +139,36 @@ def _read_rules(path: str) -> Questions:
 
 
 def _run(runs: Sequence[Questions], source: _Source, time: str | None, namespace: str, redundancy: bool) -> Backtest:
-    """Put all events to the rules and, if there are two versions, to both."""
+    """Match all events with the rules and, if there are two versions, with both."""
     from tamis.cli.filters.prepare import open_events, prepare
     from tamis.cli.filters.reading import Skipped, Stopwatch, watched
+    from tamis.errors import TableError
     from tamis.reduction.backtest import Backtest, Difference, Tally
 
     tally, skipped, watch = Tally(), Skipped(), Stopwatch()
-    extra = {name for questions in runs[1:] for name in questions.said} | ({time} if time is not None else set())
-    new, batches = open_events(runs[0], source.file, source.schema, source.zone, skip=source.skip, extra=extra)
-    rules, old = _Rules(runs[0], namespace), None
+    extra = {name for questions in runs[1:] for name in questions.kinds} | ({time} if time is not None else set())
+    new_rules, batches = open_events(runs[0], source.file, source.schema, source.zone, skip=source.skip, extra=extra)
+    rules, old_rules = _Rules(runs[0], namespace), None
+    if not rules.titles:
+        namespaces = ", ".join(sorted({record.namespace for record, _ in runs[0].records}))
+        raise TableError(f"no rule is in the namespace {namespace!r}; there are rules in: {namespaces}")
     difference = Difference() if len(runs) > 1 else None
     for batch in watched(source.file, batches, watch, skipped):
-        ids, rows, bad = rules.fired(new, batch, source.skip)
+        ids, rows, bad = rules.fired(new_rules, batch, source.skip)
         skipped.add(source.file.name, bad)
         tally.events += len(batch) - len(bad)
         tally.add(ids, None if time is None else _days(batch, rows, time, source.zone))
         if difference is not None:
-            old = old or prepare(runs[1], batch, source.file.name, source.schema, source.zone)
-            old_ids, old_rows, _ = _Rules(runs[1], namespace).fired(old, batch, source.skip)
+            old_rules = old_rules or prepare(runs[1], batch, source.file.name, source.schema, source.zone)
+            old_ids, old_rows, _ = _Rules(runs[1], namespace).fired(old_rules, batch, source.skip)
             difference.add(set(zip(old_rows, old_ids, strict=True)), set(zip(rows, ids, strict=True)))
     skipped.tell()
+    _tell_undated(tally, time)
     if difference is not None:
-        before = set(_Rules(runs[1], namespace).titles)
-        difference.added = tuple(rule for rule in rules.titles if rule not in before)
-        difference.removed = tuple(sorted(before - set(rules.titles), key=str))
-    reduction = _reduction(new, namespace) if redundancy else None
+        old_titles = set(_Rules(runs[1], namespace).titles)
+        difference.added = tuple(rule for rule in rules.titles if rule not in old_titles)
+        difference.removed = tuple(sorted(old_titles - set(rules.titles), key=str))
+    reduction = _reduction(new_rules, namespace) if redundancy else None
     return Backtest.of(rules.titles, tally, reduction, difference, rules.of_parts)
 
 
@@ -176,7 +192,7 @@ class _Rules:
             self.titles.setdefault(rule, title)
 
     def fired(self, prepared: Prepared, batch: Batch, skip: bool) -> tuple[list[Any], list[int], list[Any]]:
-        """Return the rules that fired and the row of each, a rule once per event, and the rows that do not fit."""
+        """Return the rules that fired with the row of each, once per event and rule, and the bad rows."""
         matches, bad = prepared.match(batch, namespace=self._namespace, skip=skip)
         ids, rows = matches.ids.of(matches.rows), matches.event.tolist()
         if not self.of_parts:
@@ -186,7 +202,7 @@ class _Rules:
 
 
 def _days(batch: Batch, rows: Sequence[int], time: str, zone: str | None) -> list[str | None]:
-    """Return the day of each of some rows; a time that is missing or cannot be read has none."""
+    """Return the day of each row; None if its time is missing or cannot be read."""
     import numpy as np
 
     from tamis.errors import TableError
@@ -201,10 +217,23 @@ def _days(batch: Batch, rows: Sequence[int], time: str, zone: str | None) -> lis
     return [days[row] if column.present[row] else None for row in rows]
 
 
+def _tell_undated(tally: Tally, time: str | None) -> None:
+    """Warn of firings without a day: the time of their events is missing, or cannot be read."""
+    from tamis.cli.screen import errors
+
+    if time is None:
+        return
+    undated = tally.fired.total() - sum(days.total() for days in tally.by_day.values())
+    if undated:
+        total = tally.fired.total()
+        text = f"{undated:,} of {total:,} firings have no day: {time!r} is missing there, or no time such as"
+        errors().say(f"{text} 2026-01-31T12:00:00Z", "yellow")
+
+
 def _reduction(prepared: Prepared, namespace: str) -> Any:
     from tamis.reduction import reduce
 
-    subscriptions = [one for one in prepared.engine if one.namespace == namespace]
+    subscriptions = [subscription for subscription in prepared.engine if subscription.namespace == namespace]
     return reduce(subscriptions, prepared.engine.schema)
 
 
@@ -223,6 +252,14 @@ def _write(report: Backtest, kinds: Sequence[str], junit: Path | None, picture: 
         errors().say(f"wrote {picture}", "bold")
 
 
+def _redundancy(report: Backtest) -> str:
+    """Return the end of a line: how many rules are redundant, and how many are undecided."""
+    if report.undecided is None:
+        return ""
+    undecided = f", not decided: {len(report.undecided):,}" if report.undecided else ""
+    return f", redundant: {len(report.redundant):,}{undecided}"
+
+
 def _show(report: Backtest) -> None:
     from tamis.cli.screen import make_table, output, shown
 
@@ -238,7 +275,7 @@ def _show(report: Backtest) -> None:
     output().print(table)
     lines = [
         f"{report.tally.events:,} events, {len(report.rules):,} rules: {sum(report.tally.fired.values()):,} firings",
-        f"never fired: {len(report.never):,}, always: {len(report.always):,}, redundant: {len(report.redundant):,}",
+        f"never fired: {len(report.never):,}, always: {len(report.always):,}{_redundancy(report)}",
     ]
     if report.difference is not None:
         added, removed = len(report.difference.added), len(report.difference.removed)

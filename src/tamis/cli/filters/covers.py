@@ -39,39 +39,45 @@ def covers(
     from tamis.algebra.explain_covers import explain_covers
     from tamis.cli.screen import output, write_json
 
-    known = read_schema(schema)
-    told_of = explain_covers(a, b, known)
-    answer = told_of.answer
-    witness = None if answer.witness is None else _readable(answer.witness, a, b, known)
-    told: dict[str, Any] = {
+    loaded_schema = read_schema(schema)
+    explanation = explain_covers(a, b, loaded_schema)
+    answer = explanation.answer
+    witness = None if answer.witness is None else _readable(answer.witness, a, b, loaded_schema)
+    document: dict[str, Any] = {
         "covers": answer.yes,
         "unknown": answer.unknown,
         "reason": answer.reason,
         "witness": witness,
     }
     if explain:
-        told["conditions"] = [_as_json(one) for one in told_of.conditions]
-    if json and witness is not None and any(isinstance(one, Decimal) for one in witness.values()):
-        output().say(_with_digits(told, witness))
+        document["conditions"] = [_as_json(condition) for condition in explanation.conditions]
+    if json and witness is not None and any(isinstance(condition, Decimal) for condition in witness.values()):
+        output().say(_with_digits(document, witness))
     elif json:
-        write_json(told)
+        write_json(document)
     else:
         console = output()
         word = "yes" if answer.yes else "unknown" if answer.unknown else "no"
         console.say(f"{word}: {answer.reason.removeprefix('unknown: ')}", "bold")
         if witness is not None:
             console.say(f"  for example {_as_text(witness)}")
-        for one in told_of.conditions if explain else ():
-            console.say(f"  {one}", "bold" if one.decides else "")
+        for condition in explanation.conditions if explain else ():
+            console.say(f"  {condition}", "bold" if condition.decides else "")
     raise typer.Exit(0 if answer.yes else NO)
 
 
-def _as_json(one: CoveredCondition) -> dict[str, Any]:
-    return {"condition": one.text, "holds": one.holds, "unknown": one.unknown, "decides": one.decides, "b": one.narrow}
+def _as_json(condition: CoveredCondition) -> dict[str, Any]:
+    return {
+        "condition": condition.text,
+        "holds": condition.holds,
+        "unknown": condition.unknown,
+        "decides": condition.decides,
+        "b": condition.narrow,
+    }
 
 
 def _readable(witness: dict[str, Any], a: str, b: str, schema: Schema | None) -> dict[str, Any]:
-    """Return the witness as JSON has it: regions and vectors, too; long decimals stay as they are."""
+    """Return the witness as JSON values, including regions and vectors; long decimals stay as they are."""
     from tamis.algebra.sources import as_subscriptions
     from tamis.cli.screen import jsonable
     from tamis.model.types import Form
@@ -92,8 +98,8 @@ def _as_text(event: dict[str, Any], *, ascii: bool = False) -> str:
 
     if not event:
         return "an event without any attribute: {}"
-    shown = {name: str(one) if isinstance(one, Decimal) else _dumped(one, ascii) for name, one in event.items()}
-    return "{" + ",".join(f"{dumps(name, ensure_ascii=ascii)}:{one}" for name, one in shown.items()) + "}"
+    shown = {name: str(value) if isinstance(value, Decimal) else _dumped(value, ascii) for name, value in event.items()}
+    return "{" + ",".join(f"{dumps(name, ensure_ascii=ascii)}:{value}" for name, value in shown.items()) + "}"
 
 
 def _dumped(value: object, ascii: bool) -> str:
@@ -102,9 +108,9 @@ def _dumped(value: object, ascii: bool) -> str:
     return dumps(value, ensure_ascii=ascii, separators=(",", ":"))
 
 
-def _with_digits(told: dict[str, Any], witness: dict[str, Any]) -> str:
+def _with_digits(document: dict[str, Any], witness: dict[str, Any]) -> str:
     """Return the answer as JSON whose long decimals are numbers: the event to publish, digit by digit."""
     from json import dumps
 
-    head = dumps({name: one for name, one in told.items() if name != "witness"}, indent=2)
+    head = dumps({name: value for name, value in document.items() if name != "witness"}, indent=2)
     return f'{head[:-2]},\n  "witness": {_as_text(witness, ascii=True)}\n}}'

@@ -36,27 +36,27 @@ def explain(
     from tamis.cli.screen import output, write_json
     from tamis.errors import TableError
 
-    known, questions = read_schema(schema, zone), Questions.single(fixed(text, fix))
+    loaded_schema, questions = read_schema(schema, zone), Questions.single(fixed(text, fix))
     if event.lstrip().startswith("{"):
         if row is not None:
             raise TableError("--row needs a file of events, but the event itself was given")
-        prepared, found = _given_event(questions, event, known, zone)
+        prepared, raw = _given_event(questions, event, loaded_schema, zone)
     elif row is None:
         raise TableError(f"{event}: choose an event of the file with --row N, counted from 0, or give an event as JSON")
     else:
-        prepared, found = _event_of_file(questions, event, row, known, zone)
-    told = prepared.engine.explain(prepared.event(found), "filter")
+        prepared, raw = _event_of_file(questions, event, row, loaded_schema, zone)
+    explanation = prepared.engine.explain(prepared.event(raw), "filter")
     if json:
-        write_json({name: value for name, value in told.as_json().items() if name != "id"})
+        write_json({name: value for name, value in explanation.as_json().items() if name != "id"})
     else:
-        output().say(show_explanation(told))
-    raise typer.Exit(0 if told.matched else NO)
+        output().say(show_explanation(explanation))
+    raise typer.Exit(0 if explanation.matched else NO)
 
 
-def show_explanation(told: Explanation, head: str = "") -> str:
-    """Return an explanation for people; ``head`` stands in place of the first line."""
-    _, *conditions = str(told).splitlines()
-    return "\n".join([head or ("match" if told.matched else "no match"), *conditions])
+def show_explanation(explanation: Explanation, head: str = "") -> str:
+    """Return an explanation as text; ``head`` replaces the first line."""
+    _, *conditions = str(explanation).splitlines()
+    return "\n".join([head or ("match" if explanation.matched else "no match"), *conditions])
 
 
 def _given_event(
@@ -86,12 +86,12 @@ def _event_of_file(
     prepared, batches = open_events(questions, file, schema, zone)
     if schema is None:
         demand_columns(questions, file)
-    last = -1
+    last_row = -1
     for batch in batches:
         problem = next((bad for bad in batch.bad if bad.row == row), None)
         if problem is not None:
             raise TableError(f"{file.name}, {problem.place}: {problem.problem}")
         if row in batch.rows:
             return prepared, batch.event(batch.rows.index(row))
-        last = max([last, *batch.rows[-1:], *(bad.row for bad in batch.bad)])
-    raise TableError(f"{file.name}: there is no row {row}; the last one is row {last}")
+        last_row = max([last_row, *batch.rows[-1:], *(bad.row for bad in batch.bad)])
+    raise TableError(f"{file.name}: there is no row {row}; the last one is row {last_row}")

@@ -185,14 +185,14 @@ def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:
             yield _record(number, _json(line, f"{file}, line {number}")) if file.suffix == ".jsonl" else (number, line)
 
 
-def _json(text: str, place: str) -> Any:
+def _json(text: str, source: str) -> Any:
     from tamis.errors import ModelError
     from tamis.files.strict_json import read_value
 
     try:
         return read_value(text)
     except ValueError as error:
-        raise ModelError(f"{place}: {error}") from None
+        raise ModelError(f"{source}: {error}") from None
 
 
 def _record(number: int, record: Any) -> tuple[str | int, Any]:

@@ -66,21 +66,21 @@ def import_sigma(
 
     if json and out is None:
         raise typer.BadParameter("--json prints a summary: name a file for the subscriptions with --out")
-    found = read_sigma_rules(files, read_fields(fields), logsource.value)
-    for rule in found.refused if not json else ():
+    sigma = read_sigma_rules(files, read_fields(fields), logsource.value)
+    for rule in sigma.refused if not json else ():
         errors().say(f"{rule.path}, rule {rule.name!r}: {rule.reason}", "red")
     if json:
-        write_json(_summary(found))
+        write_json(_summary(sigma))
     if schema is not None:
-        schema.write_text(Schema(dict(sorted(found.types.items()))).to_json(), encoding="utf-8")
-    write_subscriptions([record.as_json() for record in found.records], found.n_rules, len(found.refused), out)
+        schema.write_text(Schema(dict(sorted(sigma.types.items()))).to_json(), encoding="utf-8")
+    write_subscriptions([record.as_json() for record in sigma.records], sigma.n_rules, len(sigma.refused), out)
 
 
-def _summary(found: SigmaRecords) -> dict[str, object]:
+def _summary(sigma: SigmaRecords) -> dict[str, object]:
     return {
-        "rules": found.n_rules + len(found.refused),
-        "imported": found.n_rules,
-        "subscriptions": len(found.records),
-        "refused": [{"file": str(rule.path), "rule": rule.name, "reason": rule.reason} for rule in found.refused],
-        "levels": dict(Counter(record.metadata.get("level", "none") for record in found.records)),
+        "rules": sigma.n_rules + len(sigma.refused),
+        "imported": sigma.n_rules,
+        "subscriptions": len(sigma.records),
+        "refused": [{"file": str(rule.path), "rule": rule.name, "reason": rule.reason} for rule in sigma.refused],
+        "levels": dict(Counter(record.metadata.get("level", "none") for record in sigma.records)),
     }

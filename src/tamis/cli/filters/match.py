@@ -1,4 +1,4 @@
-"""``tamis match``: every pair of an event and a subscription that it matches."""
+"""``tamis match``: lists every pair of an event and a subscription that it matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EPILOG = examples(
     "cat quakes.jsonl | tamis match alerts.txt - --on-bad skip | head",
 )
 
-#: Pairs that a terminal is shown.
+#: Pairs that are shown on a terminal.
 _SHOWN = 40
 
 
@@ -55,21 +55,21 @@ def match(
     skip, skipped = on_bad is OnBad.SKIP, Skipped()
     if subscriptions == events == "-":
         raise TableError("standard input holds the subscriptions or the events, not both; give one as a file")
-    known = read_schema(schema, zone)
+    loaded_schema = read_schema(schema, zone)
     questions, file = _read_questions(subscriptions, skip), EventFile(events, skip=skip)
     watch = Stopwatch()
     extra = () if event_id is None else (event_id,)
-    prepared, batches = open_events(questions, file, known, zone, skip=skip, extra=extra)
+    prepared, batches = open_events(questions, file, loaded_schema, zone, skip=skip, extra=extra)
     skipped.add(questions.name, questions.bad)
     pairs = Pairs(prepared, namespace, event_id, skip=skip, threads=threads)
     with _opened(out, json, pairs) as take:
         for batch in watched(file, batches, watch, skipped):
-            found, bad = pairs.of(batch)
+            batch_pairs, bad = pairs.of(batch)
             skipped.add(file.name, bad)
-            take(*found)
+            take(*batch_pairs)
     _sum_up(prepared, pairs, watch, skipped, out, json)
     skipped.tell()
-    if known is None:
+    if loaded_schema is None:
         warn_of_unseen(questions, file)
 
 
@@ -91,7 +91,7 @@ Take = Callable[[Sequence[Any], Sequence[Any]], None]
 
 @contextlib.contextmanager
 def _opened(out: str | None, json: bool, pairs: Pairs) -> Iterator[Take]:
-    """Give what takes pairs: a file, JSONL on standard output, or a table on a terminal."""
+    """Yield the function that takes pairs: for a file, JSONL on standard output, or a table on a terminal."""
     from tamis.cli.screen import make_table, output, shown, write_json_lines
     from tamis.files import open_rows_writer
 
@@ -132,8 +132,8 @@ def _sum_up(prepared: Prepared, pairs: Pairs, watch: Stopwatch, skipped: Skipped
         )
     if json:
         return
-    told = f"{watch.rows:,} events, {len(prepared.engine):,} subscriptions: {pairs.count:,} matches"
-    where = f" in {out}" if out is not None else ""
-    errors().say(f"{told}{where}; {watch.rate:,.0f} events per second", "bold")
+    counts = f"{watch.rows:,} events, {len(prepared.engine):,} subscriptions: {pairs.count:,} matches"
+    target = f" in {out}" if out is not None else ""
+    errors().say(f"{counts}{target}; {watch.rate:,.0f} events per second", "bold")
     if out is None and output().is_terminal and pairs.count > _SHOWN:
         errors().say(f"the first {_SHOWN} are shown; for all of them: --out FILE, or --json", "dim")

@@ -1,4 +1,4 @@
-"""Pairs (event, subscription) of a batch, sorted as every part of tamis sorts them."""
+"""Pairs (event, subscription) of a batch, in the sort order that all of tamis uses."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Pairs:
 
     @property
     def column_types(self) -> dict[str, pa.DataType]:
-        """What a table of pairs holds: numbers where all are numbers, text otherwise."""
-        ids = [one.id for one in self._prepared.engine if one.namespace == self._namespace]
-        whole = bool(ids) and all(isinstance(one, int) for one in ids)
+        """The column types of a table of pairs: numbers if all are numbers, text otherwise."""
+        ids = [subscription.id for subscription in self._prepared.engine if subscription.namespace == self._namespace]
+        are_ints = bool(ids) and all(isinstance(subscription, int) for subscription in ids)
         event = pa.int64() if self._event_id is None else pa.string()
-        return {"event": event, "subscription": pa.int64() if whole else pa.string()}
+        return {"event": event, "subscription": pa.int64() if are_ints else pa.string()}
 
     def of(self, batch: Batch) -> tuple[tuple[Sequence[Any], list[SubscriptionId]], list[BadRow]]:
         """Return the pairs of a batch and its bad rows."""
@@ -53,7 +53,7 @@ class Pairs:
         return (events, ids), [*bad, *unnamed.values()]
 
     def _names(self, batch: Batch) -> tuple[Sequence[Any], dict[int, BadRow]]:
-        """Return what each event of a batch is called, and the rows without a usable name."""
+        """Return the name of each event of a batch, and the rows without a usable name."""
         if self._event_id is None:
             return batch.rows, {}
         if self._event_id not in batch.columns and len(batch) and self._is_first:
@@ -64,8 +64,8 @@ class Pairs:
         bad = {}
         for i, name in enumerate(names):
             if not _is_name(name):
-                what = "is missing" if name is None else f"is {shorten(name)}, not text or an int64"
-                bad[i] = BadRow(batch.rows[i], batch.place(i), f"the event id {self._event_id!r} {what}")
+                problem = "is missing" if name is None else f"is {shorten(name)}, not text or an int64"
+                bad[i] = BadRow(batch.rows[i], batch.place(i), f"the event id {self._event_id!r} {problem}")
         if bad and not self._skip:
             first = next(iter(bad.values()))
             raise TableError(f"{self._prepared.name}, {first.place}: {first.problem}; choose another --event-id")
@@ -73,7 +73,7 @@ class Pairs:
 
 
 def _is_name(value: object) -> bool:
-    """Whether an event can be called so: text that can be written, or an int64."""
+    """Whether a value can name an event: text that can be written, or an int64."""
     if isinstance(value, str):
-        return value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value)
+        return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63

@@ -1,11 +1,11 @@
-"""From filters and a file to an engine that knows the types of both.
+"""Makes an engine from filters and a file of events, with types that suit both.
 
-Without a schema an attribute's type is settled once, by three voices: what the literals of the filters say
-(``TIMESTAMP(...)`` says moment, ``S_WITHIN`` region), what the column can be read as, and what the file
-suggests. The literals win where the column can be read their way, so WKT in a CSV file and RFC 3339 text in
-JSON need no schema; the file wins otherwise, and the filter that disagrees is refused with a caret.
+Without a schema an attribute's type is decided once, from three sources: the literals of the filters
+(``TIMESTAMP(...)`` means a moment, ``S_WITHIN`` a region), the types as which the column can be read, and the type that
+the file suggests. The literals win if the column can be read as their type, so WKT in a CSV file and RFC 3339 text in
+JSON need no schema; otherwise the file wins, and a filter that disagrees is refused with a caret.
 
-Only the columns that filters use are looked at; with a schema, all of its columns are, and all must fit.
+Only the columns that filters use are read; with a schema, all of its columns are read, and all must fit.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tamis.model.types.paths import column_at, with_roots
 
 __all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
 
-#: The column of a batch that has no other: rows without any attribute are rows, too.
+#: The column of a batch without other columns: rows without attributes still count.
 _ROW = "\0row"
-#: Values of a column that are tried when its type is settled.
+#: Values of a column that are tried when its type is decided.
 _SAMPLE = 100
 #: Names that a message lists.
 _NAMED = 20
@@ -44,16 +44,16 @@ _NAMED = 20
 
 @dataclass
 class Questions:
-    """The filters of a run: as records, as syntax trees, and what their literals say about each attribute."""
+    """The filters of a run: as records and syntax trees, and the types of their literals by attribute."""
 
     name: str
     records: list[tuple[Record, Node]] = field(default_factory=list)
-    said: dict[str, list[AttributeType]] = field(default_factory=dict)
+    kinds: dict[str, list[AttributeType]] = field(default_factory=dict)
     bad: list[BadRow] = field(default_factory=list)
 
     @classmethod
     def of(cls, name: str, records: Iterable[Record], *, skip: bool = False) -> Questions:
-        """Parse records; one that cannot be read raises, or is noted when ``skip`` is set."""
+        """Parse records; one that cannot be read raises, or is noted if ``skip`` is set."""
         questions = cls(name)
         for record in records:
             try:
@@ -64,7 +64,7 @@ class Questions:
             questions.records.append((record, node))
             for leaf in _conditions(node):
                 kind = learn_from_node(Schema(), leaf).get(leaf.attribute)
-                kinds = questions.said.setdefault(leaf.attribute, [])
+                kinds = questions.kinds.setdefault(leaf.attribute, [])
                 if kind is not None and kind not in kinds:
                     kinds.append(kind)
         return questions
@@ -89,12 +89,12 @@ def _conditions(node: Node) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An engine with the subscriptions in it, and how to put a batch to it."""
+    """An engine with the subscriptions, and the conversion of batches for it."""
 
     engine: Engine
-    #: What messages call the events.
+    #: The name of the events in messages.
     name: str
-    #: Attributes of which filters ask only whether they are there, and that have no type: true where present.
+    #: Attributes without a type, which filters only test for presence: true where present.
     presence: frozenset[str]
 
     def match(
@@ -108,21 +108,21 @@ class Prepared:
             if not skip:
                 at = f"{self.name}, {batch.place(error.row)}" if error.row is not None else self.name
                 raise TableError(f"{at}: {_without_row(error)}") from None
-        found = EventTable.of(columns, self.engine.schema).bad
-        bad = [BadRow(batch.rows[row], batch.place(row), _without_row(error)) for row, error in found.items()]
+        bad_rows = EventTable.of(columns, self.engine.schema).bad
+        bad = [BadRow(batch.rows[row], batch.place(row), _without_row(error)) for row, error in bad_rows.items()]
         return self.engine.match_table(columns, namespace=namespace, on_bad="skip", threads=threads), bad
 
     def event(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """Return one row as the engine takes it."""
+        """Return one row in the form that the engine reads."""
         return {name: True if name in self.presence and value is not None else value for name, value in raw.items()}
 
     def columns(self, batch: Batch) -> dict[str, Any]:
-        """Return the columns of a batch that filters use, as the engine takes them."""
-        wanted = batch.columns if ALL_STRINGS in self.engine.schema else with_roots(self.engine.schema)
+        """Return the columns of a batch that filters use, in the form that the engine reads."""
+        used = batch.columns if ALL_STRINGS in self.engine.schema else with_roots(self.engine.schema)
         columns = {
             name: _present(column) if name in self.presence else column
             for name, column in batch.columns.items()
-            if name in wanted
+            if name in used
         }
         return columns or {_ROW: np.arange(len(batch))}
 
@@ -145,8 +145,12 @@ def open_events(
 
     ``extra`` are columns to read besides those that filters use; ``whole`` is that of `EventFile.batches`.
     """
-    kinds = {name: said[0] for name, said in questions.said.items() if len(said) == 1} if schema is None else schema
-    names = {*(questions.said if schema is None else schema), *extra}
+    kinds = (
+        {name: kinds_of_name[0] for name, kinds_of_name in questions.kinds.items() if len(kinds_of_name) == 1}
+        if schema is None
+        else schema
+    )
+    names = {*(questions.kinds if schema is None else schema), *extra}
     batches = file.batches(None if ALL_STRINGS in names else with_roots(names), kinds, whole=whole)
     first = next(batches, None)
     prepared = prepare(questions, first, file.name, schema, zone, skip=skip)
@@ -162,12 +166,12 @@ def prepare(
     *,
     skip: bool = False,
 ) -> Prepared:
-    """Settle the types with the first batch, and compile the subscriptions under them."""
+    """Decide the types with the first batch, and compile the subscriptions under them."""
     presence: set[str] = set()
     if schema is None:
         settled: dict[str, AttributeType] = {}
-        for attribute, said in questions.said.items():
-            kind = _settled(attribute, said, None if first is None else _column(first, attribute), zone)
+        for attribute, kinds in questions.kinds.items():
+            kind = _settled(attribute, kinds, None if first is None else _column(first, attribute), zone)
             if kind is None:
                 presence.add(attribute)
             settled[attribute] = kind or Boolean()
@@ -193,7 +197,7 @@ def _column(batch: Batch, name: str) -> Any:
 
 
 def _subscribe_table(engine: Engine, questions: Questions) -> bool:
-    """Add all subscriptions at once; False, and none is added, when that cannot be: one by one tells which is wrong."""
+    """Add all subscriptions at once; if that fails, add none and return False: one by one shows which is wrong."""
     records = [record for record, _ in questions.records]
     texts = [record.source for record in records if isinstance(record.source, str) and record.expires is None]
     if len(texts) < len(records):
@@ -208,7 +212,7 @@ def _subscribe_table(engine: Engine, questions: Questions) -> bool:
 
 
 def demand_columns(questions: Questions, file: EventFile) -> None:
-    """Raise when a filter names a column that the file does not have; files without a header are believed."""
+    """Raise if a filter names a column that the file does not have; files without a header are not checked."""
     if not file.has_header:
         return
     for record, node in questions.records:
@@ -225,17 +229,17 @@ def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError
 
 
 def warn_of_unseen(questions: Questions, file: EventFile) -> None:
-    """Tell, after all events were read, which attributes of the filters no event had."""
-    unseen = [name for name in questions.said if name != ALL_STRINGS and with_roots([name]).isdisjoint(file.names)]
+    """Report, after all events were read, which attributes of the filters no event had."""
+    unseen = [name for name in questions.kinds if name != ALL_STRINGS and with_roots([name]).isdisjoint(file.names)]
     if len(unseen) == 1:
         errors().say(f"note: no event of {file.name} has {unseen[0]!r}{_nearest(unseen[0], file.names)}")
     elif unseen:
         errors().say(f"note: no event of {file.name} has any of {_few(unseen)}")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = [one for one in names if len(one) > 2 and name.lower().startswith(one.lower())]
+def _nearest(name: str, available: Iterable[str]) -> str:
+    names = list(available)
+    near = [candidate for candidate in names if len(candidate) > 2 and name.lower().startswith(candidate.lower())]
     near = near or difflib.get_close_matches(name, names, n=1)
     if near:
         return f" (did you mean {near[0]!r}?)"
@@ -246,12 +250,21 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
-def _settled(name: str, said: list[AttributeType], column: Any, zone: str | None) -> AttributeType | None:
-    """Return the type of an attribute; None when nothing shows one."""
+def _settled(name: str, kinds: list[AttributeType], column: Any, zone: str | None) -> AttributeType | None:
+    """Return the type of an attribute; None if neither literals nor values show one."""
     shown = None if column is None else learn_from_table(Schema(), {name: column}).get(name)
-    kind = next((one for one in said if shown is not None and shown.agrees_with(one)), None)
+    kind = next(
+        (kind_of_literal for kind_of_literal in kinds if shown is not None and shown.agrees_with(kind_of_literal)), None
+    )
     if kind is None:
-        kind = next((one for one in said if column is None or _is_readable(name, one, column)), shown)
+        kind = next(
+            (
+                kind_of_literal
+                for kind_of_literal in kinds
+                if column is None or _is_readable(name, kind_of_literal, column)
+            ),
+            shown,
+        )
     return Timestamp(zone) if isinstance(kind, Timestamp) else kind
 
 

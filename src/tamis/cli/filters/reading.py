@@ -13,7 +13,7 @@ from tamis.files import BadRow, Batch, EventFile
 
 __all__ = ["Skipped", "Stopwatch", "watched"]
 
-#: Rows that are named when they were skipped; the rest are counted.
+#: Skipped rows that are listed; the rest are counted.
 _NAMED = 5
 
 

@@ -48,13 +48,13 @@ def reduce(
 
     if picture is not None:
         _check_picture(picture)
-    compiled, known = _compiled(subscriptions, read_schema(schema))
+    compiled, learned = _compiled(subscriptions, read_schema(schema))
     with _progress_bar() as progress:
-        reduction = library_reduce(compiled, known, progress=progress)
+        reduction = library_reduce(compiled, learned, progress=progress)
     if picture is not None:
         _draw(compiled, reduction, picture)
     if out is not None:
-        _write(out, reduction, known)
+        _write(out, reduction, learned)
     if json:
         write_json(reduction.as_json())
     else:
@@ -65,7 +65,7 @@ def reduce(
 
 @contextlib.contextmanager
 def _progress_bar() -> Iterator[Progress]:
-    """Show how far a reduction is, on a terminal, as long as it runs."""
+    """Show the progress of a reduction on a terminal."""
     from rich import progress
 
     from tamis.cli.screen import errors
@@ -90,12 +90,12 @@ def _check_picture(path: Path) -> None:
     new_figure(1, 1)  # so that a missing matplotlib is known at once
 
 
-def _draw(before: list[Subscription], reduction: Reduction, path: Path) -> None:
+def _draw(subscriptions: list[Subscription], reduction: Reduction, path: Path) -> None:
     from tamis.cli.screen import errors
     from tamis.plots.canvas import write_figure
     from tamis.plots.reduction import draw_reduction
 
-    write_figure(draw_reduction(before, reduction), path)
+    write_figure(draw_reduction(subscriptions, reduction), path)
     errors().say(f"wrote {path}", "bold")
 
 
@@ -115,23 +115,25 @@ def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Sch
     if not questions.records:
         raise TableError(f"{file.name}: there is no subscription in it")
     try:
-        found, known = as_subscriptions([(record.id, record.source) for record, _ in questions.records], schema)
+        subscriptions, learned = as_subscriptions(
+            [(record.id, record.source) for record, _ in questions.records], schema
+        )
     except SubscriptionError:
         _name_culprit(questions, schema)
         raise
     compiled = []
-    for one, (record, _) in zip(found, questions.records, strict=True):
+    for subscription, (record, _) in zip(subscriptions, questions.records, strict=True):
         try:
             expires = None if record.expires is None else moment(record.expires)
         except UnfitError as error:
             raise TableError(f"{file.name}, {record.place}: expires: {error}") from None
         text = record.source if isinstance(record.source, str) else dumps(record.source)
-        compiled.append(replace(one, text=text, namespace=record.namespace, expires=expires))
-    return compiled, known
+        compiled.append(replace(subscription, text=text, namespace=record.namespace, expires=expires))
+    return compiled, learned
 
 
 def _name_culprit(questions: Questions, schema: Schema | None) -> None:
-    """Raise the error of the first subscription that cannot be meant, with its place in the file."""
+    """Raise the error of the first bad subscription, with its position in the file."""
     from tamis.algebra.sources import as_subscription
     from tamis.errors import SubscriptionError
 
@@ -151,18 +153,21 @@ def _write(path: str, reduction: Reduction, schema: Schema) -> None:
     from tamis.model.language.nodes import Instant
     from tamis.reduction.writable import written
 
-    kept = reduction.subscriptions
-    whole = bool(kept) and all(isinstance(one.id, int) for one in kept)
-    kinds = {"id": pa.int64() if whole else pa.string(), "filter": pa.string()}
+    remaining = reduction.subscriptions
+    are_ints = bool(remaining) and all(isinstance(subscription.id, int) for subscription in remaining)
+    kinds = {"id": pa.int64() if are_ints else pa.string(), "filter": pa.string()}
     rows: dict[str, list[Any]] = {
-        "id": [one.id for one in kept],
-        # What was near a limit may be longer when it is simplified; its own text can be read, as it was.
-        "filter": [written(one.filters, schema) or one.text for one in kept],
+        "id": [subscription.id for subscription in remaining],
+        # A simplified filter may exceed the limit of text; its original text did not.
+        "filter": [written(subscription.filters, schema) or subscription.text for subscription in remaining],
     }
-    if any(one.namespace != "default" for one in kept):
-        kinds["namespace"], rows["namespace"] = pa.string(), [one.namespace for one in kept]
-    if any(one.expires is not None for one in kept):
-        ends = [None if one.expires is None else instant_text(Instant(one.expires)) for one in kept]
+    if any(subscription.namespace != "default" for subscription in remaining):
+        kinds["namespace"], rows["namespace"] = pa.string(), [subscription.namespace for subscription in remaining]
+    if any(subscription.expires is not None for subscription in remaining):
+        ends = [
+            None if subscription.expires is None else instant_text(Instant(subscription.expires))
+            for subscription in remaining
+        ]
         kinds["expires"], rows["expires"] = pa.string(), ends
     with open_rows_writer(path, kinds) as write:
         write(rows)

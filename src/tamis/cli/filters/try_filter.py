@@ -39,11 +39,11 @@ def try_filter(
     from tamis.files import EventFile
 
     skip = on_bad is OnBad.SKIP
-    known, text = read_schema(schema, zone), fixed(text, fix)
+    loaded_schema, text = read_schema(schema, zone), fixed(text, fix)
     questions, file = Questions.single(text), EventFile(events, skip=skip)
     watch, skipped = Stopwatch(), Skipped()
-    prepared, batches = open_events(questions, file, known, zone, whole=True)
-    if known is None:
+    prepared, batches = open_events(questions, file, loaded_schema, zone, whole=True)
+    if loaded_schema is None:
         demand_columns(questions, file)
     count, first = 0, list[tuple[int, dict[str, Any]]]()
     for batch in watched(file, batches, watch, skipped):
@@ -55,7 +55,7 @@ def try_filter(
     if json:
         _print_json(text, count, first, watch, skipped)
     else:
-        _print(list(questions.said), count, first, watch)
+        _print(list(questions.kinds), count, first, watch)
     skipped.tell()
     warn_of_unseen(questions, file)
 

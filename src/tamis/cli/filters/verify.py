@@ -1,4 +1,4 @@
-"""``tamis verify``: whether the files of a saved engine are what was written, and can be opened without harm."""
+"""``tamis verify``: checks that the files of a saved engine are undamaged and safe to open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verify(
 
 
 def _proofs(version: dict[str, Any]) -> list[str]:
-    """Return what is proved of a version, a sentence each, and what is not."""
+    """Return sentences about a version: what is proved, and what is not."""
     proofs = []
     if version["checksums"]:
         proofs.append("checksums: no file was damaged since it was written; a forger could compute new ones")
@@ -67,7 +67,7 @@ def _check(location: str, key_file: Path | None) -> list[dict[str, Any]]:
 
 
 def _check_version(version: Path | str, key: bytes | None) -> dict[str, Any]:
-    """Return what is proved of a version, step by step: a later step is not tried when an earlier one fails."""
+    """Return what is proved of a version, step by step; after a failed step the later ones are not tried."""
     from tamis.engine import snapshot
     from tamis.engine.engine import Engine
     from tamis.engine.snapshot.manifest import is_signed

@@ -65,12 +65,12 @@ at = "timestamp"
 [reduce]                           # beside the snapshot: what links between brokers have to carry
 """
 
-#: What a GeoParquet file says of its geometry: WKB; without a word on coordinates these are longitude, latitude.
+#: The geometry metadata of a GeoParquet file: WKB; without a coordinate system it is longitude and latitude.
 _GEO = {"version": "1.1.0", "primary_column": "disc", "columns": {"disc": {"encoding": "WKB", "geometry_types": []}}}
 _FILES = 4
 #: West, south, east, north: where the storms of the Atlantic come ashore.
 _VIEW = (-101.0, 23.5, -66.0, 46.5)
-#: Neighbours differ because their questions do.
+#: Neighbouring counties differ because their subscriptions do.
 _COUNTED = "alerts per county, each of which asks for winds from 34, 50, 64 or 96 knots on"
 
 
@@ -116,8 +116,8 @@ class Demo:
             write_figure(figure, self._pictures[-1])
 
     def _heard_by_counties(self) -> pa.Table:
-        heard = pq.read_table(self._directory / "storms" / "deliveries", columns=["event_id", "subscription_id"])
-        return heard.filter(pc.starts_with(heard["subscription_id"], "county-"))
+        deliveries = pq.read_table(self._directory / "storms" / "deliveries", columns=["event_id", "subscription_id"])
+        return deliveries.filter(pc.starts_with(deliveries["subscription_id"], "county-"))
 
     def as_json(self) -> dict[str, Any]:
         """Return both reports and where the pictures are."""
@@ -136,44 +136,44 @@ class Demo:
         for picture in self._pictures:
             console.say(f"  {picture}")
         folder = self._directory
-        for command, why in (
+        for command, comment in (
             (f"tamis pipeline run {folder}/storms.toml", "again: the same output, the snapshot is kept"),
             (f"tamis verify {folder}/snapshots/storms", "every file of the snapshot, by its checksum"),
             ("tamis pipeline init alerts.toml", "a pipeline of your own"),
             ("tamis demo", "without Spark: matching, explained"),
         ):
-            console.say(f"  {command}  # {why}")
+            console.say(f"  {command}  # {comment}")
         console.say("Data: NOAA, U.S. Census Bureau, U.S. Geological Survey. More: docs/spark.md", "dim")
 
 
 def _write_storms(folder: Path) -> None:
-    """Write the storms as GeoParquet and the questions, the broken ones and one that was sent twice among them."""
-    asked = datasets.county_subscriptions()
-    questions = pa.concat_tables([asked, datasets.broken_subscriptions(), asked.slice(asked.num_rows - 1)])
+    """Write the storms as GeoParquet, and the subscriptions, including broken ones and a duplicate."""
+    counties = datasets.county_subscriptions()
+    questions = pa.concat_tables([counties, datasets.broken_subscriptions(), counties.slice(counties.num_rows - 1)])
     pq.write_table(questions, folder / "storm-questions.parquet")
     storms = datasets.storms()
     plain = storms.cast(pa.schema([field.remove_metadata() for field in storms.schema]))
     marked = plain.replace_schema_metadata({"geo": msgspec.json.encode(_GEO)})
     (folder / "storms").mkdir(exist_ok=True)
-    each = -(-marked.num_rows // _FILES)
-    for number in range(_FILES):  # several, so that several cores have something to read
-        pq.write_table(marked.slice(number * each, each), folder / "storms" / f"{number}.parquet")
+    n_rows = -(-marked.num_rows // _FILES)
+    for number in range(_FILES):  # several files, so that several cores can read
+        pq.write_table(marked.slice(number * n_rows, n_rows), folder / "storms" / f"{number}.parquet")
 
 
 def _write_quakes(folder: Path) -> None:
     """Write the earthquakes and their questions as lines of JSON, geometry as WKT."""
     regions = datasets.quake_regions()
-    asked = [{"id": id, "filter": text} for id, text in datasets.quake_subscriptions()]
+    questions = [{"id": id, "filter": text} for id, text in datasets.quake_subscriptions()]
     borders = shapely.to_wkt(shapely.from_wkb(regions["region"].to_numpy()), rounding_precision=17)
     for code, border in zip(regions["code"].to_pylist(), borders, strict=True):
-        asked.append({"id": f"region-{code}", "filter": f"S_WITHIN(epicentre, {border})"})
-    _write_lines(folder / "quake-questions.jsonl", asked)
+        questions.append({"id": f"region-{code}", "filter": f"S_WITHIN(epicentre, {border})"})
+    _write_lines(folder / "quake-questions.jsonl", questions)
     _write_lines(folder / "quakes.jsonl", datasets.earthquakes().to_pylist())
 
 
 def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    kept = ({name: value for name, value in jsonable(row).items() if value is not None} for row in rows)
-    path.write_bytes(msgspec.json.Encoder().encode_lines(list(kept)))
+    rows_without_nulls = ({name: value for name, value in jsonable(row).items() if value is not None} for row in rows)
+    path.write_bytes(msgspec.json.Encoder().encode_lines(list(rows_without_nulls)))
 
 
 def _alarming(of_county: pa.Table) -> pa.Table:
@@ -187,7 +187,7 @@ def _alarming(of_county: pa.Table) -> pa.Table:
 
 def _counted(of_county: pa.Table) -> pa.Table:
     """Return the counties with the number of deliveries to each."""
-    counts = {one["values"]: one["counts"] for one in of_county["subscription_id"].value_counts().to_pylist()}
+    counts = {entry["values"]: entry["counts"] for entry in of_county["subscription_id"].value_counts().to_pylist()}
     counties = datasets.counties()
     return counties.append_column("count", [[counts.get(id, 0) for id in _county_ids(counties)]])
 
@@ -198,5 +198,5 @@ def _county_ids(counties: pa.Table) -> list[str]:
 
 def _top_counties(counted: pa.Table) -> list[tuple[str, int]]:
     """Return the counties with most deliveries, under their names."""
-    most = counted.sort_by([("count", "descending"), ("fips", "ascending"), ("part", "ascending")]).slice(0, 5)
-    return [(f"{row['name']}, {row['state']}", row["count"]) for row in most.drop_columns("region").to_pylist()]
+    top = counted.sort_by([("count", "descending"), ("fips", "ascending"), ("part", "ascending")]).slice(0, 5)
+    return [(f"{row['name']}, {row['state']}", row["count"]) for row in top.drop_columns("region").to_pylist()]

@@ -24,7 +24,7 @@ class StageProgress:
         self._quiet = quiet
 
     def announce(self, text: str) -> None:
-        """Say what is about to take long; a terminal has a bar for it."""
+        """Announce a long step, unless a terminal shows a bar for it."""
         if not self._quiet and not self._console.is_terminal:
             self._console.say(text, "dim")
 

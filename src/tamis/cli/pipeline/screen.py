@@ -24,10 +24,10 @@ def show_report(report: Report) -> None:
     for stage in report.stages:
         table.add_row(stage.stage, _count(stage.rows_in), _count(stage.rows_out), f"{stage.seconds:.1f}")
     console.print(table)
-    told, events = report.subscriptions, report.events
+    counts, events = report.subscriptions, report.events
     console.say(
-        f"{told.rows:,} subscriptions = {told.accepted:,} accepted + {told.rejected:,} rejected"
-        f" + {told.repeated:,} repeated"
+        f"{counts.rows:,} subscriptions = {counts.accepted:,} accepted + {counts.rejected:,} rejected"
+        f" + {counts.repeated:,} repeated"
     )
     console.say(f"{events.rows:,} events = {events.matched_input:,} matched + {events.quarantined:,} quarantined")
     console.say(f"{report.deliveries:,} deliveries")
@@ -37,10 +37,10 @@ def show_report(report: Report) -> None:
     _show_quarantine("events", report.rejected_events)
 
 
-def show_top(top: Sequence[tuple[object, int]], what: str) -> None:
+def show_top(top: Sequence[tuple[object, int]], title: str) -> None:
     """Print the subscriptions with most deliveries."""
     console = output()
-    console.say(f"\n{what}", "bold")
+    console.say(f"\n{title}", "bold")
     table = make_table("subscription", "deliveries", right=("deliveries",))
     for id, count in top[:_TOP]:
         table.add_row(shown(id), f"{count:,}")
@@ -54,31 +54,33 @@ def show_where(report: Report) -> None:
     console = output()
     folder = report.output.partition("/run-")[0] if "://" in report.output else report.output
     console.say("\nWhere to look", "bold")
-    for path, what in (
+    for path, contents in (
         (f"{report.output}/deliveries", "who gets what, as Parquet"),
         (f"{report.output}/quarantine", "what was refused, each row with its reason"),
         (f"{folder}/report.json", "all of the above"),
         (report.snapshot, "the indexed subscriptions" + ("" if report.new_snapshot else ", unchanged")),
     ):
-        console.say(f"  {path}  {what}")
+        console.say(f"  {path}  {contents}")
 
 
-def _show_quarantine(what: str, reasons: Sequence[Reason]) -> None:
+def _show_quarantine(subject: str, reasons: Sequence[Reason]) -> None:
     if not reasons:
         return
     console = output()
-    console.say(f"\nQuarantined {what}", "bold")
+    console.say(f"\nQuarantined {subject}", "bold")
     table = make_table("rows", "reason", "for example", right=("rows",))
-    for one in reasons[:_TOP]:
-        table.add_row(f"{one.rows:,}", shown(one.reason, 70), "" if one.example is None else shown(one.example, 24))
+    for reason in reasons[:_TOP]:
+        table.add_row(
+            f"{reason.rows:,}", shown(reason.reason, 70), "" if reason.example is None else shown(reason.example, 24)
+        )
     console.print(table)
 
 
 def _carried(counts: ReductionCounts) -> str:
-    """Say what links have to carry, and by which rule the rest need not be carried."""
+    """Return a sentence: how many subscriptions links carry, and which rules removed the others."""
     rules = ("covered", "equivalent", "subsumed", "merged", "impossible")
-    told = ", ".join(f"{getattr(counts, rule):,} {rule}" for rule in rules if getattr(counts, rule))
-    return f"links carry {counts.after:,} of {counts.before:,} subscriptions" + (f": {told}" if told else "")
+    parts = ", ".join(f"{getattr(counts, rule):,} {rule}" for rule in rules if getattr(counts, rule))
+    return f"links carry {counts.after:,} of {counts.before:,} subscriptions" + (f": {parts}" if parts else "")
 
 
 def _count(n: int | None) -> str:

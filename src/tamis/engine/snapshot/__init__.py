@@ -27,13 +27,14 @@ import msgspec
 from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot import versions as directories
 from tamis.engine.snapshot.cache import fetch_version
-from tamis.engine.snapshot.local_copy import local_version
+from tamis.engine.snapshot.local_copy import local_parts, local_version
 from tamis.engine.snapshot.manifest import (
     FORMAT,
     MANIFEST,
     Manifest,
     Part,
     check_files,
+    check_parts,
     measure,
     read_manifest,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "building",
     "find_newest",
     "mapped",
+    "mapped_parts",
     "name_of",
     "newest",
     "opened",
@@ -87,7 +89,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an engine is besides its subscriptions."""
+    """The state of an engine besides its subscriptions."""
 
     schema: Schema
     learns: bool
@@ -97,17 +99,17 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A version as it was read."""
+    """A version that was read."""
 
     state: State
     parts: list[SavedPart]
 
     def by_namespace(self) -> dict[str, list[SavedPart]]:
         """Return the parts of each namespace, in their order."""
-        found: dict[str, list[SavedPart]] = {}
-        for one in self.parts:
-            found.setdefault(one.part.namespace, []).append(one)
-        return found
+        by_name: dict[str, list[SavedPart]] = {}
+        for part in self.parts:
+            by_name.setdefault(part.part.namespace, []).append(part)
+        return by_name
 
 
 #: A version: a directory of this machine, or the URI of one in an object store.
@@ -115,7 +117,7 @@ Version = Path | str
 
 
 def find_newest(location: str | Path) -> Version | None:
-    """Return the newest version in a directory or an object store, None when there is none yet."""
+    """Return the newest version in a directory or an object store, None if there is none yet."""
     if is_remote(location):
         return find_remote_newest(str(location))
     return directories.find_newest(local_path(location))
@@ -134,7 +136,7 @@ def newest(location: str | Path) -> Version:
 
 
 def version_at(location: str | Path) -> Version:
-    """Return the version a location means: itself when it is a version, else the newest in it."""
+    """Return the version at a location: the location itself if it is a version, otherwise the newest in it."""
     if is_remote(location):
         return remote_version_at(str(location))
     return directories.version_at(local_path(location))
@@ -158,6 +160,14 @@ def opened(version: Version, *, parts: bool = True) -> Path:
 def mapped(version: Version) -> Path:
     """Return a directory of this machine whose files can be mapped: those of another machine are copied first."""
     return opened(version) if is_remote(version) else local_version(Path(version))
+
+
+def mapped_parts(version: Version, parts: Sequence[Part]) -> Path:
+    """Return a directory as `mapped` does, but only with the files of some parts, which no manifest needs to name."""
+    check_parts(str(version), parts)
+    if is_remote(version):
+        return fetch_version(str(version), parts=False, others=parts)
+    return local_parts(Path(version), parts)
 
 
 def prune(location: str | Path, *, keep: int = 2, needed: Iterable[str] = (), grace: float | None = None) -> list[str]:
@@ -218,6 +228,7 @@ def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None =
     """
     manifest = read_manifest(version, key)
     if parts is not None:
+        check_parts(str(version), parts)
         manifest = msgspec.structs.replace(manifest, parts=list(parts), beside={})
     check_files(version, manifest)
     schema = manifest.read_schema(version)
@@ -227,7 +238,7 @@ def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None =
 
 def restore(parts: Sequence[SavedPart], space: Namespace, compile: Callable[[Record], Subscription]) -> None:
     """Fill an empty namespace: open the saved parts where the matcher can, add everything again otherwise."""
-    if any(one.description is not None for one in parts) and not isinstance(space.matcher, MappedMatcher):
+    if any(part.description is not None for part in parts) and not isinstance(space.matcher, MappedMatcher):
         packed = Namespace(space.name, MATCHERS["packed"])  # reads what this matcher cannot
         restore(parts, packed, compile)
         for subscription in packed:
@@ -245,9 +256,9 @@ def _open_part(saved: SavedPart, space: Namespace, compile: Callable[[Record], S
     matcher = space.open_part(saved.part.blocks, saved.lacking.tolist(), stored)
     if saved.description is None:
         for row in stored.rows.tolist():
-            one = stored.find(row)
-            assert one is not None
-            matcher.add(row - first, one)
+            subscription = stored.find(row)
+            assert subscription is not None
+            matcher.add(row - first, subscription)
     elif isinstance(matcher, MappedMatcher):
         try:
             needed = matcher.open_arrays(saved.description, saved.arrays, saved.rows)

@@ -1,4 +1,4 @@
-"""Many arrays in one file, mapped rather than read.
+"""Stores many arrays in one file, which is mapped rather than read.
 
 ::
 
@@ -34,7 +34,7 @@ _DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u
 
 
 class _Entry(msgspec.Struct):
-    """Where one array lies."""
+    """The name, type, shape and offset of one array."""
 
     name: str
     dtype: str
@@ -77,7 +77,7 @@ def map_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise SnapshotError(str(path), f"not a file of arrays: {error}") from error
     arrays = {entry.name: _view(path, data[16 + length :], entry) for entry in entries}
     if len(arrays) != len(entries):
-        raise SnapshotError(str(path), "not a file of arrays: two have the same name")
+        raise SnapshotError(str(path), "not a file of arrays: duplicate array name")
     return arrays
 
 

@@ -1,4 +1,4 @@
-"""Versions of an object store on this machine's disk: each file is fetched once per host and mapped by every process.
+"""Caches versions of an object store on disk: each file is fetched once per host and mapped by every process.
 
 ::
 
@@ -17,12 +17,12 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tamis.engine.snapshot.local_copy import cache_directory
-from tamis.engine.snapshot.manifest import MANIFEST, MOST_MANIFEST_BYTES, File, Manifest, parse_manifest
+from tamis.engine.snapshot.manifest import MANIFEST, MOST_MANIFEST_BYTES, File, Manifest, Part, parse_manifest
 from tamis.engine.snapshot.object_store import ObjectStore, open_store
 from tamis.engine.snapshot.signing import sha256_of
 from tamis.errors import SnapshotError
@@ -33,10 +33,11 @@ __all__ = ["fetch_version"]
 _BYTES = 20 << 30
 
 
-def fetch_version(version: str, *, parts: bool = True) -> Path:
-    """Return a directory of this machine with a version of an object store, fetching what is not there yet.
+def fetch_version(version: str, *, parts: bool = True, others: Sequence[Part] = ()) -> Path:
+    """Return a directory of this machine with a version of an object store, fetching the files that are missing.
 
     Without ``parts`` only the manifest, the files beside the parts and the lists of removed rows are there afterwards.
+    ``others`` are parts that the manifest does not name, such as those of a tile.
     """
     root, _, name = version.rpartition("/")
     store = open_store(root)
@@ -49,7 +50,7 @@ def fetch_version(version: str, *, parts: bool = True) -> Path:
     local = cache / "versions" / hashlib.sha256(data).hexdigest() / name
     local.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(local.parent)  # before anything is fetched: another process that evicts now takes older versions first
-    for remote, target, file in _files(manifest, local, parts):
+    for remote, target, file in _files(manifest, local, [*(manifest.parts if parts else ()), *others]):
         _fetch(store, remote, target, file, cache / "objects")
     _put(local / MANIFEST, data)
     os.utime(local.parent)
@@ -57,15 +58,16 @@ def fetch_version(version: str, *, parts: bool = True) -> Path:
     return local
 
 
-def _files(manifest: Manifest, local: Path, parts: bool) -> Iterator[tuple[str, Path, File]]:
-    """Yield (object, file, what it must be) for every file that a reader of the version needs."""
+def _files(manifest: Manifest, local: Path, parts: Sequence[Part]) -> Iterator[tuple[str, Path, File]]:
+    """Yield (object, path, expected size and checksum) for every file that a reader of these parts needs."""
     for name, file in manifest.beside.items():
         yield f"{manifest.home}/{name}", local / name, file
     for part in manifest.parts:
-        for name, file in part.files.items() if parts else ():
-            yield f"{part.home}/{name}", local.parent / part.home / name, file
         for name, file in part.removed.items():
             yield f"{manifest.home}/{name}", local / name, file
+    for part in parts:
+        for name, file in part.files.items():
+            yield f"{part.home}/{name}", part.folder(local) / name, file
 
 
 def _fetch(store: ObjectStore, remote: str, target: Path, file: File, objects: Path) -> None:
@@ -105,7 +107,7 @@ def _download(store: ObjectStore, remote: str, kept: Path, file: File) -> None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Write a small file so that it is there whole or not at all."""
+    """Write a small file atomically."""
     if path.exists():
         return
     aside = path.with_name(f".{uuid.uuid4().hex}")

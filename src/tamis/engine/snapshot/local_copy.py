@@ -1,4 +1,4 @@
-"""A snapshot that lies on another machine's disk is copied once and mapped from here.
+"""Copies a snapshot from another machine's disk once, and maps the copy.
 
 Mapping a file over a network would ask for its pages one by one. The copy is kept under the checksum of the
 manifest, so a version is copied once per machine, by the process that needs it first. Kernels read these files by
@@ -13,13 +13,17 @@ import platform
 import re
 import shutil
 import tempfile
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
-from tamis.engine.snapshot.manifest import MANIFEST, Manifest, check_size, named_files, read_manifest
+import msgspec
+
+from tamis.engine.snapshot.manifest import MANIFEST, Manifest, Part, check_size, named_files, read_manifest
 from tamis.errors import SnapshotError
 from tamis.private_directory import is_guarded, is_private, private_directory
 
-__all__ = ["cache_directory", "local_version"]
+__all__ = ["cache_directory", "local_parts", "local_version"]
 
 #: Number of copies that are kept; the oldest are deleted first. A process that has mapped a copy keeps its pages.
 _KEPT = 8
@@ -27,7 +31,7 @@ _COPY = re.compile(r"[0-9a-f]{64}")
 
 
 def local_version(version: Path) -> Path:
-    """Return the version itself when it was written on this machine, else a copy of it."""
+    """Return the version itself if it was written on this machine, otherwise a local copy."""
     manifest = read_manifest(version)
     if manifest.host == platform.node():
         return version
@@ -48,8 +52,41 @@ def local_version(version: Path) -> Path:
     return copy / version.name
 
 
+def local_parts(version: Path, parts: Sequence[Part]) -> Path:
+    """Return the version itself if it was written on this machine, otherwise a directory with copies of these parts.
+
+    The copies of all parts of a version gather there, each when it is first asked for.
+    """
+    manifest = read_manifest(version)
+    if manifest.host == platform.node():
+        return version
+    kept = cache_directory()
+    copy = kept / hashlib.sha256(b"parts of " + (version / MANIFEST).read_bytes()).hexdigest()
+    for path, file in named_files(version, msgspec.structs.replace(manifest, parts=list(parts), beside={})):
+        target = copy / path.relative_to(version.parent)
+        if not target.exists():
+            check_size(path, file)
+            _copy(path, target)
+    if not (copy / version.name / MANIFEST).exists():
+        _copy(version / MANIFEST, copy / version.name / MANIFEST)
+    os.utime(copy)
+    _evict(kept)
+    return copy / version.name
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copy a file under another name first, so that no process sees a part of it."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = target.with_name(f".{uuid.uuid4().hex}")
+    try:
+        shutil.copyfile(path, aside, follow_symlinks=False)
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
 def _copy_files(version: Path, manifest: Manifest, target: Path) -> None:
-    """Copy the files that a manifest names, and no other: regular ones of the size that it says."""
+    """Copy only the files that a manifest names; they must be regular files of the stated size."""
     for path, file in named_files(version, manifest):
         check_size(path, file)
         copy = target / path.relative_to(version.parent)
@@ -73,6 +110,6 @@ def cache_directory() -> Path:
 
 
 def _evict(kept: Path) -> None:
-    copies = [one for one in kept.iterdir() if _COPY.fullmatch(one.name)]
-    for old in sorted(copies, key=lambda one: one.stat().st_mtime)[:-_KEPT]:
+    copies = [path for path in kept.iterdir() if _COPY.fullmatch(path.name)]
+    for old in sorted(copies, key=lambda path: path.stat().st_mtime)[:-_KEPT]:
         shutil.rmtree(old, ignore_errors=True)

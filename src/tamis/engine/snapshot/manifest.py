@@ -34,6 +34,7 @@ __all__ = [
     "Part",
     "check_files",
     "check_manifest",
+    "check_parts",
     "check_size",
     "digested",
     "is_signed",
@@ -64,7 +65,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class File(msgspec.Struct, frozen=True):
-    """What a file must be."""
+    """The expected size and checksums of a file."""
 
     bytes: int
     crc32: int
@@ -94,12 +95,16 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def n_rows(self) -> int:
-        """How many rows it takes, dead ones included."""
+        """The number of rows, including dead ones."""
         return sum(n for _, n in self.blocks)
+
+    def folder(self, version: Path) -> Path:
+        """Return the directory of its files, as part of a version in this directory."""
+        return version.parent / self.home if self.home else version
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a version holds."""
+    """The contents of a version."""
 
     schema: dict[str, Any]
     learns: bool
@@ -139,13 +144,13 @@ class Manifest(msgspec.Struct, frozen=True):
         """Return the manifest with the SHA-256 of every file; ``version`` is where it will be written."""
         parts = []
         for part in self.parts:
-            home = version.parent / part.home if part.home else version
-            files, removed = _with_digests(home, part.files), _with_digests(version, part.removed)
+            files = _with_digests(part.folder(version), part.files)
+            removed = _with_digests(version, part.removed)
             parts.append(msgspec.structs.replace(part, files=files, removed=removed))
         return msgspec.structs.replace(self, parts=parts, beside=_with_digests(version, self.beside))
 
     def files(self) -> Iterator[File]:
-        """Yield what is said of every file."""
+        """Yield the entry of every file."""
         for part in self.parts:
             yield from part.files.values()
             yield from part.removed.values()
@@ -157,7 +162,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct):
-    """The manifest as it stands on disk: who wrote it, and a checksum of its contents."""
+    """The manifest on disk, with its format and a checksum of its contents."""
 
     format: int
     tamis: str
@@ -221,19 +226,29 @@ def parse_envelope(path: str, data: bytes, formats: Container[int] = (FORMAT,)) 
 
 
 def _advice(path: str, format: object) -> str:
-    """Return what to do with a version of another format."""
+    """Return advice for a version of another format."""
     if isinstance(format, int) and format in OLDER_FORMATS:
         return f"convert it with: tamis migrate {path.rpartition('/')[0]} NEW_DIRECTORY"
     return "open it with the version of tamis that wrote it, or a newer one than this"
 
 
 def check_manifest(path: str, manifest: Manifest) -> None:
-    """Refuse a manifest that leads out of its directory, or whose rows and ids cannot be."""
-    _check_names(path, manifest)
-    for part in manifest.parts:
-        _check_part(path, part)
+    """Refuse a manifest with paths outside its directory, or with impossible rows and ids."""
+    check_parts(path, manifest.parts)
+    _check_home(path, manifest.home)
+    _check_files(path, manifest.beside)
     if not 0 <= manifest.next_id <= _MOST_IDS // 2:
         raise SnapshotError(path, f"the next id {manifest.next_id} leaves no room for others")
+
+
+def check_parts(path: str, parts: Iterable[Part]) -> None:
+    """Refuse parts with files outside the directory, or with impossible rows and ids."""
+    for part in parts:
+        _check_home(path, part.home)
+        _check_name(path, part.prefix)
+        _check_files(path, part.files)
+        _check_files(path, part.removed)
+        _check_part(path, part)
 
 
 def check_files(version: Path, manifest: Manifest) -> None:
@@ -245,8 +260,7 @@ def check_files(version: Path, manifest: Manifest) -> None:
 def named_files(version: Path, manifest: Manifest) -> Iterator[tuple[Path, File]]:
     """Yield every file that a manifest names, and what it must be."""
     for part in manifest.parts:
-        home = version.parent / part.home if part.home else version
-        yield from ((home / name, file) for name, file in part.files.items())
+        yield from ((part.folder(version) / name, file) for name, file in part.files.items())
         yield from ((version / name, file) for name, file in part.removed.items())
     yield from ((version / name, file) for name, file in manifest.beside.items())
 
@@ -266,17 +280,22 @@ def digested(part: Part, folder: Path) -> Part:
     return msgspec.structs.replace(part, files=_with_digests(folder, part.files))
 
 
-def _check_names(path: str, manifest: Manifest) -> None:
-    """No name of a manifest may lead out of its directory."""
-    for home in (manifest.home, *(part.home for part in manifest.parts)):
-        if not _HOME.fullmatch(home):
-            raise SnapshotError(path, f"{home!r} is not a version")
-    names: Iterable[str] = (name for part in manifest.parts for name in (part.prefix, *part.files, *part.removed))
-    for name in (*names, *manifest.beside):
-        if not _FILE.fullmatch(name) or name == MANIFEST:
-            raise SnapshotError(path, f"{name!r} is a file outside the version")
-    for file in manifest.files():  # copies in a cache have the names of their digests
+def _check_home(path: str, home: str) -> None:
+    if not _HOME.fullmatch(home):
+        raise SnapshotError(path, f"{home!r} is not a version")
+
+
+def _check_name(path: str, name: str) -> None:
+    """Refuse a name that leads out of the directory of the manifest."""
+    if not _FILE.fullmatch(name) or name == MANIFEST:
+        raise SnapshotError(path, f"{name!r} is a file outside the version")
+
+
+def _check_files(path: str, files: Mapping[str, File]) -> None:
+    for name, file in files.items():
+        _check_name(path, name)
         if file.bytes < 0 or not (file.sha256 is None or _SHA256.fullmatch(file.sha256)):
+            # Copies in a cache have the names of their digests.
             raise SnapshotError(path, f"{file.bytes} bytes with the SHA-256 {shorten(file.sha256)} cannot be a file")
 
 
@@ -296,7 +315,7 @@ def _with_digests(folder: Path, files: Mapping[str, File]) -> dict[str, File]:
 
 
 def _check_part(path: str, part: Part) -> None:
-    """Refuse a part whose rows cannot be, or that reads a file which the manifest does not list."""
+    """Refuse a part with impossible rows, or with a file that the manifest does not list."""
     endings = ["subscriptions.arrow", *(["arrays", "axes.json"] if part.packed else [])]
     beside = {f"{part.prefix}.low"}  # a part of a tiled snapshot has it; see tamis.spark.tiles.tiles
     if set(part.files) - beside != {f"{part.prefix}.{ending}" for ending in endings}:
@@ -312,7 +331,7 @@ def _check_part(path: str, part: Part) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Return what a manifest's file holds, if it is of a size that a manifest can have."""
+    """Return the contents of a manifest file; refuse a file that is too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_MANIFEST_BYTES + 1)

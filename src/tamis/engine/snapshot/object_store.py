@@ -1,4 +1,4 @@
-"""An object store as snapshots need it: create an object only if it is absent, read, replace, list, delete.
+"""The operations of an object store that snapshots need: create if absent, read, replace, list, delete.
 
 The store is a URI (``s3://bucket/path``, ``gs://``, ``az://``). Credentials and endpoints come from the environment,
 as the tools of each provider read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...). Requests go through
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 from tamis.errors import MissingExtraError, SnapshotError
 
@@ -56,9 +55,12 @@ def is_remote(location: str | Path) -> bool:
 
 def local_path(location: str | Path) -> Path:
     """Return the directory of a path or of a ``file://`` URI, as an absolute path."""
-    if isinstance(location, str) and location.startswith("file://"):
-        return Path(urlsplit(location).path).absolute()
-    return Path(location).absolute()
+    if not isinstance(location, str) or not location.startswith("file://"):
+        return Path(location).absolute()
+    host, slash, path = location.removeprefix("file://").partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise SnapshotError(location, "a file:// URI of this machine has three slashes, such as file:///data/rules")
+    return Path("/" + path).absolute()
 
 
 @lru_cache(maxsize=16)
@@ -97,7 +99,7 @@ class ObjectStore:
             return None
 
     def exists(self, name: str) -> bool:
-        """Return whether an object is there."""
+        """Return whether an object exists."""
         try:
             self._checked(name, lambda: self._api.head(self._store, name))
         except FileNotFoundError:
@@ -105,7 +107,7 @@ class ObjectStore:
         return True
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create an object if it is absent; return whether it holds ``data`` now.
+        """Create an object if it is absent; return whether it contains ``data`` now.
 
         A request whose answer was lost is sent again and then meets its own object: that one is ours as well.
         """
@@ -116,7 +118,7 @@ class ObjectStore:
         return True
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Write an object; an existing one is overwritten."""
         self._checked(name, lambda: self._api.put(self._store, name, data))
 
     def upload(self, file: Path, name: str) -> None:
@@ -145,12 +147,12 @@ class ObjectStore:
 
         def fetch() -> list[Stored]:
             pages = self._api.list(self._store, prefix or None)
-            return [Stored(one["path"], one["size"], one["last_modified"]) for page in pages for one in page]
+            return [Stored(entry["path"], entry["size"], entry["last_modified"]) for page in pages for entry in page]
 
         return self._checked(prefix, fetch)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; one that is absent is removed already."""
+        """Remove objects; absent ones are ignored."""
         for name in names:
             try:
                 self._checked(name, lambda name=name: self._api.delete(self._store, name))  # type: ignore[misc]

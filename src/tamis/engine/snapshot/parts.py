@@ -42,14 +42,14 @@ _REMOVED = {"removed": Declared(np.int32, ("removed",), Ascending("rows"))}
 
 @dataclass(frozen=True, slots=True)
 class SavedPart:
-    """A part as it was read."""
+    """A part that was read."""
 
     part: Part
-    #: Where its files lie, with the beginning of their names.
+    #: The directory of its files, with the prefix of their names.
     path: Path
     table: pa.Table
     arrays: SavedArrays
-    #: What the matcher's arrays mean; None when there are none.
+    #: The description of the matcher's arrays; None if there are none.
     description: Any
     rows: SavedRows
     #: Rows of ranges that were removed before it was written, and rows that later versions took away.
@@ -58,7 +58,7 @@ class SavedPart:
 
 
 def write_parts(place: Path, prefix: str, space: Namespace, schema: Schema) -> Iterator[Part]:
-    """Write a namespace part by part; raise `SnapshotError` where that cannot be."""
+    """Write a namespace part by part; raise `SnapshotError` if a part cannot be written."""
     try:
         for number, (first, stop, matcher) in enumerate(space.parts()):
             yield _Writer(place, f"{prefix}.{number}" if number else prefix, space, schema).write(first, stop, matcher)
@@ -76,12 +76,11 @@ def write_removed(place: Path, name: str, rows: npt.NDArray[np.int32]) -> None:
 
 
 def read_part(version: Path, part: Part, schema: Schema) -> SavedPart:
-    """Map the files of a part, and check all but what only its matcher knows of its arrays.
+    """Map the files of a part and check them, except for what only the matcher can check in its arrays.
 
-    Whether the files are whole was checked before.
+    Sizes and checksums of the files were checked before.
     """
-    home = version.parent / part.home if part.home else version
-    path = home / part.prefix
+    path = part.folder(version) / part.prefix
     table = _read_table(Path(f"{path}.subscriptions.arrow"), part)
     arrays = SavedArrays(map_arrays(Path(f"{path}.arrays")) if part.packed else {}, f"{path}.arrays")
     lacking = arrays.take(_REMOVED, rows=part.n_rows)[0]["removed"] if part.packed else np.empty(0, np.int32)
@@ -171,7 +170,7 @@ class _Writer:
         path = self.place / f"{self.prefix}.subscriptions.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, COLUMNS) as out:
             out.write_table(table)
-        files = {one.name: measure(one) for one in self._files(packed is not None)}
+        files = {file.name: measure(file) for file in self._files(packed is not None)}
         kind = _id_kind(table, any(start is not None for start, n in blocks if n))
         expires = table["expires"].null_count < len(table)
         return Part(self.space.name, self.prefix, blocks, len(rows), packed is not None, kind, files, expires)
@@ -187,13 +186,13 @@ class _Writer:
         if record is not None:
             text, id, expires, metadata = record
             return row - first, id, text, expires, metadata
-        one = self.space.find_written(row)
-        if one is None and keep_text:
-            one = self.space.find(row)
-        if one is None:  # a box that the index holds
+        subscription = self.space.find_written(row)
+        if subscription is None and keep_text:
+            subscription = self.space.find(row)
+        if subscription is None:  # a box that the index holds
             return row - first, self.space.ids[row], None, None, {}
-        text = one.text if one.text is not None else format_filters(one.filters, self.schema)
-        return row - first, one.id, text, one.expires, dict(one.metadata)
+        text = subscription.text if subscription.text is not None else format_filters(subscription.filters, self.schema)
+        return row - first, subscription.id, text, subscription.expires, dict(subscription.metadata)
 
 
 def _id_kind(table: pa.Table, ranges: bool) -> IdKind:

@@ -1,4 +1,4 @@
-"""Where a version is made: a directory beside its place, or a directory of this machine whose files are uploaded.
+"""Where a version is built: a directory beside its final path, or a local directory whose files are uploaded.
 
 A `Place` has an address that travels to other machines. Each of them writes into ``folder()``, which for a directory is
 that directory itself and for an object store one that is uploaded when the block ends.
@@ -21,7 +21,7 @@ __all__ = ["Place", "building"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A version in the making; ``staging`` is where the machine that makes it keeps its own files."""
+    """A version that is being built; ``staging`` is the directory for the files of the machine that builds it."""
 
     address: str
     staging: Path
@@ -38,13 +38,13 @@ class Place:
 
     @property
     def home(self) -> str:
-        """The name of the place below its root."""
+        """The name of the version's directory below its root."""
         return self.address.rpartition("/")[2]
 
     @classmethod
     @contextmanager
     def folder(cls, address: str) -> Iterator[Path]:
-        """Give a directory to write into; for an object store its files are uploaded when the block ends well."""
+        """Yield a directory to write into; for an object store its files are uploaded if the block succeeds."""
         if not is_remote(address):
             yield Path(address)
             return
@@ -62,7 +62,7 @@ def upload(folder: Path, address: str) -> None:
 
 @contextmanager
 def building(location: str | Path) -> Iterator[Place]:
-    """Give a new, empty directory to build a version in; without a publish at the end it does not become a version."""
+    """Yield a new, empty directory to build a version in; it becomes a version only when it is published."""
     if not is_remote(location):
         with versions.building(local_path(location)) as directory:
             yield Place(str(directory), directory)

@@ -1,4 +1,4 @@
-"""Versions in an object store, where nothing can be renamed or locked and no list is trusted.
+"""Stores versions in an object store, without renames, locks or trust in listings.
 
 ::
 
@@ -42,7 +42,7 @@ _PRUNED = b""
 
 
 def find_remote_newest(uri: str) -> str | None:
-    """Return the URI of the newest version, None when there is none."""
+    """Return the URI of the newest version, None if there is none."""
     store = open_store(uri)
     number = _newest_number(store)
     while number and not store.read(_manifest(number), MOST_MANIFEST_BYTES):  # pruned since
@@ -71,7 +71,7 @@ def publish_remote(uri: str, manifest: bytes, after: str | None = None) -> str:
     """
     store = open_store(uri)
     number = _newest_number(store) + 1 if after is None else int(after.rpartition("/v")[2]) + 1
-    while not store.create(_manifest(number), manifest):  # another writer was quicker
+    while not store.create(_manifest(number), manifest):  # another writer was faster
         if after is not None:
             problem = f"another writer published {_manifest(number)} first; read the newest version and try again"
             raise SnapshotConflictError(uri, problem)
@@ -96,7 +96,7 @@ def prune_remote(uri: str, *, keep: int, needed: Iterable[str], grace: float) ->
     store, names = open_store(uri), set(needed)
     newest = _newest_number(store)
     before = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=grace)
-    written = {one.name: one.modified for one in store.list()}
+    written = {stored.name: stored.modified for stored in store.list()}
     pruned, homes = [], set[str]()
     for number in range(newest, 0, -1):
         data = _read_manifest(store, number)

@@ -24,7 +24,7 @@ _LEAST_BYTES, _MOST_BYTES = 32, 4096
 
 
 def snapshot_key(key: bytes | None = None) -> bytes | None:
-    """Return the key, by default that of the file which the environment names; None when there is none."""
+    """Return the key, by default from the file that the environment names; None if there is none."""
     if key is not None:
         return _checked(key, "the key")
     path = os.environ.get(KEY_FILE)

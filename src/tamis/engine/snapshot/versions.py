@@ -26,7 +26,7 @@ __all__ = ["NO_VERSION", "Lease", "building", "find_newest", "newest", "prune", 
 
 _VERSION = re.compile(r"v(\d{6,})")
 _BUILDING = ".building-"
-#: The name of what is newest where there is no version yet.
+#: Stands for the newest version if there is none yet.
 NO_VERSION = "v000000"
 #: Seconds without a change after which another machine's place counts as left; its locks may not reach this one.
 _LEFT_AFTER = 24 * 3600
@@ -36,8 +36,8 @@ def versions(directory: Path) -> list[Path]:
     """Return the versions in a directory, the oldest first."""
     if not directory.is_dir():
         raise SnapshotError(str(directory), "there is no such directory")
-    found = (_VERSION.fullmatch(one.name) for one in directory.iterdir() if one.is_dir())
-    return [directory / match[0] for match in sorted((m for m in found if m), key=lambda m: int(m[1]))]
+    names = (_VERSION.fullmatch(path.name) for path in directory.iterdir() if path.is_dir())
+    return [directory / match[0] for match in sorted((m for m in names if m), key=lambda m: int(m[1]))]
 
 
 def find_newest(directory: Path) -> Path | None:
@@ -47,10 +47,10 @@ def find_newest(directory: Path) -> Path | None:
 
 def newest(directory: Path) -> Path:
     """Return the newest version in a directory."""
-    found = versions(directory)
-    if not found:
+    existing = versions(directory)
+    if not existing:
         raise SnapshotError(str(directory), "there is no saved engine in it (no directory such as v000001)")
-    return found[-1]
+    return existing[-1]
 
 
 def version_at(path: Path) -> Path:
@@ -60,7 +60,7 @@ def version_at(path: Path) -> Path:
 
 @contextmanager
 def building(directory: Path) -> Iterator[Path]:
-    """Give a new, empty place for a version in the making; what is not published at the end is removed.
+    """Yield a new, empty directory for a version; it is removed at the end unless it was published.
 
     What processes left that were killed while they built is removed first.
     """
@@ -69,49 +69,49 @@ def building(directory: Path) -> Iterator[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _remove_left(directory)
-        place, lock = _locked_place(directory)
+        folder, lock = _locked_place(directory)
     except OSError as error:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
     try:
-        place.chmod(0o777 & ~_umask())  # mkdtemp's 0700 would keep other users of a shared directory out
-        yield place
+        folder.chmod(0o777 & ~_umask())  # mkdtemp's 0700 would keep other users of a shared directory out
+        yield folder
     except OSError as error:
         raise SnapshotError(str(directory), f"cannot be written: {error.strerror}") from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 
 def _locked_place(directory: Path) -> tuple[Path, int]:
     """Return a new place and the handle that keeps it locked."""
     while True:
-        place = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{platform.node()}-", dir=directory))
-        handle = os.open(place, os.O_RDONLY)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{platform.node()}-", dir=directory))
+        handle = os.open(folder, os.O_RDONLY)
         with suppress(OSError):  # a file system without locks: what is left there stays
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if place.exists():
-            return place, handle
+        if folder.exists():
+            return folder, handle
         os.close(handle)  # taken for one that was left, in the moment before it was locked
 
 
 def _remove_left(directory: Path) -> None:
     """Remove the places of builders that are gone; one that may be at work, here or elsewhere, stays."""
-    for place in directory.glob(f"{_BUILDING}*"):
+    for folder in directory.glob(f"{_BUILDING}*"):
         with suppress(OSError):
-            is_ours = place.name.startswith(f"{_BUILDING}{platform.node()}-")
-            if not is_ours and time.time() - _last_change(place) < _LEFT_AFTER:
+            is_ours = folder.name.startswith(f"{_BUILDING}{platform.node()}-")
+            if not is_ours and time.time() - _last_change(folder) < _LEFT_AFTER:
                 continue
-            handle = os.open(place, os.O_RDONLY)
+            handle = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(handle)
 
 
-def _last_change(place: Path) -> float:
+def _last_change(folder: Path) -> float:
     """Return when a directory or something in it changed last."""
-    return max(one.stat().st_mtime for one in (place, *place.iterdir()))
+    return max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
 
 
 def publish(place: Path, after: Path | None = None) -> Path:
@@ -131,7 +131,7 @@ def publish(place: Path, after: Path | None = None) -> Path:
         try:
             os.rename(place, target)
         except OSError:
-            if target.exists():  # another process was quicker
+            if target.exists():  # another process was faster
                 continue
             raise
         if after is not None and newest(directory) != target:
@@ -176,12 +176,12 @@ def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list
     """
     if keep < 1:
         raise SnapshotError(str(directory), "at least the newest version is kept: keep=1 or more")
-    found = versions(directory)
-    kept = {one.name for one in found[-keep:]} | set(needed)
-    for version in reversed(found):
+    existing = versions(directory)
+    kept = {version.name for version in existing[-keep:]} | set(needed)
+    for version in reversed(existing):
         if version.name in kept or not _is_idle(version):
             kept |= {version.name} | read_manifest(version).homes()
-    gone = [version for version in found if version.name not in kept]
+    gone = [version for version in existing if version.name not in kept]
     for version in gone:
         hidden = version.with_name(f".pruned-{version.name}")
         os.rename(version, hidden)

@@ -1,1 +1,1 @@
-"""Balls: which cover a ball, which hold a point, which a ball covers. See `tamis.index.balls.ball_index`."""
+"""An index of balls: which cover a ball, contain a point, or lie in a ball. See `tamis.index.balls.ball_index`."""

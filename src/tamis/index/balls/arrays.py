@@ -1,4 +1,4 @@
-"""Balls in arrays that kernels read by address: what the fresh balls and every part have in common."""
+"""Balls in arrays that kernels read by address; the base of the fresh balls and of every part."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class BallArrays:
 
     @property
     def n_slots(self) -> int:
-        """How many slots are in use."""
+        """The number of used slots."""
         return int(self._table[3])
 
     def __len__(self) -> int:
         return self.n_slots - self.n_dead
 
     def remove(self, slot: int) -> None:
-        """Let a living ball die."""
+        """Mark a ball as removed."""
         self.alive[slot] = 0
         self.n_dead += 1
 
@@ -55,7 +55,7 @@ class BallArrays:
         return self.rows[slots], self.centers[slots], self.radii[slots]
 
     def scan(self, search: Search) -> None:
-        """Find covers by asking every ball."""
+        """Find covers by testing every ball."""
         begin = 0
         while begin < len(search):
             begin = kernels.scan_covers(self._table, search.queries, begin, search.first, search.hits)
@@ -79,7 +79,7 @@ class FreshBalls(BallArrays):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another one."""
+        """Whether there is no room for another ball."""
         return self.n_slots == ROOM
 
     def append(self, row: int, center: npt.ArrayLike, radius: float) -> None:

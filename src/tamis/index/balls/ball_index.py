@@ -1,11 +1,11 @@
-"""The ball index: balls of one vector attribute, added, removed and asked about; exact.
+"""The ball index: exact searches among the balls of one vector attribute, which can be added and removed.
 
 A small *fresh* part takes single additions and is scanned; when it is full it becomes a `Part` together with the
 parts no larger than it, so a ball is laid out again about log(n) times in its life. Readers take ``_state`` once;
 the writer replaces it. Removing clears a byte that all see at once.
 
-Guarantee: EXACT. The filter dismisses no cover, a candidate counts when float64 is sure, and rational arithmetic
-decides the rest. Cost: see docs/decisions/0011. When not to use it: for boxes; a box has its own tree.
+Guarantee: EXACT. The filter drops no cover; float64 decides a candidate if rounding cannot matter, and rational
+arithmetic decides the rest. Cost: see docs/decisions/0011. When not to use it: for boxes; a box has its own tree.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class _State(NamedTuple):
 
 
 class BallIndex:
-    """Balls of one dimension, each known by an int32 row.
+    """Balls of one dimension, each identified by an int32 row.
 
-    ``points`` says that it will be asked which balls hold a point, for that is what the way is chosen by; all
-    questions are answered in any case. ``way`` overrides the choice.
+    ``points`` means that most questions will be "which balls contain a point": the search method is chosen for them.
+    All questions are answered in any case. ``way`` overrides the choice.
 
     >>> index = BallIndex(Projections.drawn(2))
     >>> index.add_many(np.array([7, 9]), np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([2.0, 1.0]))
@@ -69,14 +69,14 @@ class BallIndex:
         self._points, self._way = points, way
         self._state = _State((), FreshBalls(projections.d))
         self._n = 0
-        #: Questions so far, and what they cost: candidates, distances, rational decisions.
+        #: Questions so far, and their cost: candidates, distances, rational decisions.
         self._asked = np.zeros(4, np.int64)
 
     def __len__(self) -> int:
         return self._n
 
     def __contains__(self, row: int) -> bool:
-        """Whether a ball is here under a row."""
+        """Whether a row has a ball."""
         return self._place(row) is not None
 
     # ---- writing
@@ -99,15 +99,15 @@ class BallIndex:
         self._n += len(rows)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
-        place = self._place(row)
-        if place is None:
+        """Remove a row; raise `KeyError` if it is absent."""
+        location = self._place(row)
+        if location is None:
             raise KeyError(row)
-        balls, slot = place
+        balls, slot = location
         balls.remove(slot)
         self._n -= 1
         if isinstance(balls, Part) and balls.n_dead > _MOST_DEAD * balls.n_slots:
-            others = tuple(one for one in self._state.parts if one is not balls)
+            others = tuple(part for part in self._state.parts if part is not balls)
             again = (self._lay_out(balls.living()),) if len(balls) else ()
             self._state = self._state._replace(parts=others + again)
 
@@ -116,9 +116,9 @@ class BallIndex:
     def find_covers(self, centers: _FloatArray, radii: _FloatArray) -> _Rows:
         """Return for each ball, float64[m, d] and float64[m], the row of one that covers it; -1 where none does."""
         queries, rows = self._run(centers, radii, first=True)
-        found = np.full(len(radii), -1, np.int32)
-        found[queries] = rows
-        return found
+        covers = np.full(len(radii), -1, np.int32)
+        covers[queries] = rows
+        return covers
 
     def find_all_covers(self, centers: _FloatArray, radii: _FloatArray) -> tuple[npt.NDArray[np.int64], _Rows]:
         """Return CSR offsets int64[m + 1] and the rows of all balls that cover each one; a point has radius 0."""
@@ -128,7 +128,7 @@ class BallIndex:
         return offsets, rows[np.lexsort((rows, queries))]
 
     def find_pairs(self, centers: _FloatArray, radii: _FloatArray) -> tuple[_Rows, _Rows]:
-        """Return the same as pairs, questions int32 and rows int32, in any order: quicker, where there are many."""
+        """Return the same as pairs, questions int32 and rows int32, in any order; faster for many pairs."""
         return self._run(centers, radii, first=False)
 
     def find_covered(self, center: _FloatArray, radius: float) -> _Rows:
@@ -139,33 +139,33 @@ class BallIndex:
         the caller re-announces those that no other covers.
         """
         center = np.ascontiguousarray(center, np.float64)
-        state, found = self._state, []
+        state, covered = self._state, []
         for part in (*state.parts, state.fresh):
             sides = part.find_covered(center, radius)
             for slot in np.flatnonzero(sides == UNCERTAIN).tolist():
                 near = distance_at_most(center.tolist(), part.centers[slot].tolist(), radius, -float(part.radii[slot]))
                 sides[slot] = INSIDE if near else 0
-            found.append(part.rows[np.flatnonzero(sides == INSIDE)])
-        return np.sort(np.concatenate(found))
+            covered.append(part.rows[np.flatnonzero(sides == INSIDE)])
+        return np.sort(np.concatenate(covered))
 
     def rows(self) -> _Rows:
         """Return all rows, ascending."""
         return np.sort(self._living()[0])
 
     def ball(self, row: int) -> tuple[_FloatArray, float] | None:
-        """Return the center and radius of a row; None when it is not here."""
-        place = self._place(row)
-        if place is None:
+        """Return the center and radius of a row; None if it is absent."""
+        location = self._place(row)
+        if location is None:
             return None
-        balls, slot = place
+        balls, slot = location
         return balls.centers[slot].copy(), float(balls.radii[slot])
 
     def statistics(self) -> dict[str, int | float | str]:
-        """Return the dimension, k, the way of the largest part and why, and what questions cost so far."""
+        """Return the dimension, k, the search method of the largest part with its reason, and the cost so far."""
         state = self._state
         largest = max(state.parts, key=len, default=None)
         choice = largest.choice if largest else Choice("scan", 1.0, f"{len(state.fresh)} balls are few")
-        asked, candidates, verified, rational = self._asked.tolist()
+        questions, candidates, verified, rational = self._asked.tolist()
         return {
             "dimension": self.projections.d,
             "k": self.projections.k,
@@ -173,7 +173,7 @@ class BallIndex:
             "why": choice.why,
             "pass_share": choice.pass_share,
             "parts": len(state.parts),
-            "asked": asked,
+            "asked": questions,
             "candidates": candidates,
             "verified": verified,
             "rational": rational,
@@ -211,7 +211,7 @@ class BallIndex:
     # ---- inside
 
     def _run(self, centers: _FloatArray, radii: _FloatArray, *, first: bool) -> tuple[_Rows, _Rows]:
-        centers, radii = (np.array(one, np.float64, order="C") for one in (centers, radii))
+        centers, radii = (np.array(array, np.float64, order="C") for array in (centers, radii))
         state = self._state
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are scanned
             search = Search(centers, radii, self.projections, first=first)
@@ -219,9 +219,9 @@ class BallIndex:
                 part.search(search)
             if state.fresh.n_slots:
                 state.fresh.scan(search)
-        found = search.finish()
+        pairs = search.finish()
         self._asked += (len(radii), *search.counts())
-        return found
+        return pairs
 
     def _place(self, row: int) -> tuple[Part | FreshBalls, int] | None:
         every: list[Part | FreshBalls] = [self._state.fresh, *self._state.parts]
@@ -236,7 +236,7 @@ class BallIndex:
         return _joined(parts)
 
     def _settle(self, *more: Columns) -> None:
-        """Make a part of the fresh balls, of more, and of parts no larger than what is gathered."""
+        """Build a part from the fresh balls, from ``more``, and from parts that are not larger than these."""
         state = self._state
         gathered = [state.fresh.living(), *more]
         total = sum(len(rows) for rows, *_ in gathered)

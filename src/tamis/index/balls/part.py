@@ -1,4 +1,4 @@
-"""A part of the balls: arrays that never change but for the alive bytes, laid out for one way of searching.
+"""A part of the balls: arrays in which only the alive bytes change, ordered for one search method.
 
 The balls stand in *slot* order. For ``blocks`` that is by radius, the largest first, so that a search for one
 cover meets the likeliest first and ends where the balls are too small. For ``tree`` the balls are cut by radius into
@@ -41,7 +41,7 @@ _UNIT_32: Final = 1.2e-7
 
 
 class _Trees(NamedTuple):
-    """The bands, and what kernels read of them: a directory row and a ball table each."""
+    """The bands, with a directory row and a ball table for the kernels."""
 
     segments: list[Segment]
     directory: npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class _Trees(NamedTuple):
 
 
 class Part(BallArrays):
-    """Balls laid out for one way of searching; ``choice`` says which and why."""
+    """Balls ordered for one search method; ``choice`` has the method and the reason."""
 
     def __init__(self, columns: Columns, projections: Projections, choice: Choice) -> None:
         rows, centers, radii = columns
@@ -58,7 +58,7 @@ class Part(BallArrays):
         if choice.way == "tree":
             bands = np.split(order, _band_ends(len(order)))
             segments = _pack(*projections.rectangles(centers, radii), bands)
-            order = np.concatenate([band[one.rows] for band, one in zip(bands, segments, strict=True)])
+            order = np.concatenate([band[segment.rows] for band, segment in zip(bands, segments, strict=True)])
         centers, radii = np.ascontiguousarray(centers[order]), np.ascontiguousarray(radii[order])
         super().__init__(rows[order], centers, radii, len(order))
         self.choice = choice
@@ -70,7 +70,7 @@ class Part(BallArrays):
 
     @classmethod
     def build(cls, columns: Columns, projections: Projections, *, points: bool, wanted: str = "auto") -> Part:
-        """Lay balls out in the way that suits them."""
+        """Return a part with the search method that suits the balls."""
         return cls(columns, projections, choose_way(*columns[1:], projections, points=points, wanted=wanted))
 
     @property
@@ -82,10 +82,10 @@ class Part(BallArrays):
 
     def find(self, row: int) -> int | None:
         """Return the slot of a living row."""
-        place = int(np.searchsorted(self.rows, row, sorter=self._by_row))
-        if place == len(self.rows):
+        position = int(np.searchsorted(self.rows, row, sorter=self._by_row))
+        if position == len(self.rows):
             return None
-        slot = int(self._by_row[place])
+        slot = int(self._by_row[position])
         return slot if self.rows[slot] == row and self.alive[slot] else None
 
     def search(self, search: Search) -> None:
@@ -114,13 +114,13 @@ class Part(BallArrays):
                 search.enlarge(4 * search.room)
 
     def _search_blocks(self, blocks: _Blocks, search: Search) -> None:
-        asked = blocks.asked(search)
+        questions = blocks.asked(search)
         for start in range(0, len(search), _CHUNK):
             for first_slot in range(0, len(self.rows), _BLOCK):
                 active = search.waiting(start, min(start + _CHUNK, len(search)))
                 if not active.size or self.radii[first_slot] < search.queries.radii[active].min():
                     break
-                products = asked[active] @ blocks.kept[first_slot : first_slot + _BLOCK].T
+                products = questions[active] @ blocks.kept[first_slot : first_slot + _BLOCK].T
                 self._read_products(products, active, first_slot, search)
 
     def _read_products(
@@ -169,12 +169,12 @@ class _Blocks(NamedTuple):
         return cls(kept, scale)
 
     def takes(self, search: Search) -> bool:
-        """Whether the balls that are asked about are safe in float32, too."""
+        """Whether the balls of a question are safe in float32, too."""
         largest = max(np.abs(search.queries.centers).max(initial=0.0), search.queries.radii.max(initial=0.0))
         return fits_blocks(float(largest), self.scale)
 
     def asked(self, search: Search) -> npt.NDArray[np.float32]:
-        """Return the factors float32[m, d + 4] of the balls that are asked about."""
+        """Return the factors float32[m, d + 4] of the balls of a question."""
         centers, radii = search.queries.centers, search.queries.radii
         d = centers.shape[1]
         factors = np.empty((len(radii), d + 4), np.float32)
@@ -200,8 +200,8 @@ def _band_ends(n: int) -> list[int]:
 
 
 def _pack(low: _FloatArray, high: _FloatArray, bands: list[npt.NDArray[np.int64]]) -> list[Segment]:
-    """Pack the boxes of each band into a tree; all are coded alike, so a question is coded once."""
+    """Pack the boxes of each band into a tree; all use the same coding, so a question is coded once."""
     coding = Coding.train(boxes_from_dense(low, high))
     rows = [np.arange(len(band), dtype=np.int32) for band in bands]
     boxes = [boxes_from_dense(low[band], high[band]) for band in bands]
-    return [Segment.build(one, own, coding, at.TREE) for one, own in zip(boxes, rows, strict=True)]
+    return [Segment.build(box, own, coding, at.TREE) for box, own in zip(boxes, rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Projection rectangles: what k directions see of a ball.
+"""Projection rectangles: the intervals that a ball covers along k directions.
 
 The projection of a ball (s, r) on a unit vector u is the interval ``[<u, s> - r, <u, s> + r]``. If one ball
 covers another, its interval contains the other's on every vector, so k vectors are a filter that dismisses
@@ -70,12 +70,12 @@ class Projections:
 
     @property
     def k(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         return len(self.vectors)
 
     @property
     def d(self) -> int:
-        """How many coordinates they have."""
+        """The number of coordinates."""
         return int(self.vectors.shape[1])
 
     def rectangles(
@@ -90,7 +90,7 @@ class Projections:
 
 
 def _product(centers: _FloatArray, vectors: _FloatArray) -> _FloatArray:
-    """Multiply in pieces so small that BLAS stays in this thread: on a busy machine its threads wait for each other."""
+    """Multiply in small pieces so that BLAS stays in this thread: on a busy machine its threads wait for each other."""
     k, d = vectors.shape
     step = max(1, _IN_ONE_THREAD // (k * d))
     if len(centers) <= step:
@@ -104,7 +104,7 @@ def _unit(vectors: _FloatArray) -> _FloatArray:
 
 
 def default_k(d: int) -> int:
-    """Return how many projections d dimensions get; docs/decisions/0011 has the measurements.
+    """Return the number of projections for d dimensions; docs/decisions/0011 has the measurements.
 
     >>> [default_k(d) for d in (1, 2, 4, 8, 20, 384)]
     [1, 2, 3, 7, 12, 12]

@@ -1,4 +1,4 @@
-"""A question to the balls under way: who is asked about, what was found so far, what float64 left open."""
+"""A running search among balls: the balls in question, the results so far, and what float64 left undecided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STACK: Final = 1_024
 
 
 class SearchCounts(NamedTuple):
-    """What a search cost: candidates of the filter, distances computed, decisions in rational arithmetic."""
+    """The cost of a search: candidates of the filter, distances computed, decisions in rational arithmetic."""
 
     candidates: int
     verified: int
@@ -28,7 +28,7 @@ class SearchCounts(NamedTuple):
 
 
 class _Balls(Protocol):
-    """What a search reads of the balls in which it found something."""
+    """The arrays of balls that a search reads for its hits."""
 
     rows: _IntArray
     centers: _FloatArray
@@ -36,7 +36,7 @@ class _Balls(Protocol):
 
 
 class Search:
-    """Balls that are asked about, float64[m, d] and float64[m]; ``first``: one cover of each is enough.
+    """A search for covers of balls, float64[m, d] and float64[m]; ``first``: one cover of each is enough.
 
     Parts of an index run their kernels on ``queries`` and ``hits``, and call `drain` before slots mean others.
     """
@@ -58,7 +58,7 @@ class Search:
 
     @property
     def room(self) -> int:
-        """How many pairs the kernels can note before they are drained."""
+        """The number of pairs that the kernels can store before they are drained."""
         return int(self.hits.found.shape[1])
 
     def enlarge(self, room: int) -> None:
@@ -73,7 +73,7 @@ class Search:
         return (begin + np.flatnonzero(self._done[begin:stop] == 0)).astype(np.int32)
 
     def drain(self, balls: _Balls) -> None:
-        """Take what the kernels noted about these balls."""
+        """Read the pairs that the kernels stored for these balls."""
         n_found, n_doubts = int(self._counts[FOUND]), int(self._counts[DOUBTS])
         if n_found:
             queries, slots = self.hits.found[:, :n_found]
@@ -83,9 +83,9 @@ class Search:
         self._counts[FOUND] = self._counts[DOUBTS] = 0
 
     def finish(self) -> tuple[_IntArray, _IntArray]:
-        """Decide what was left open, exactly; return queries and rows of all pairs, in any order."""
-        # The largest ball first: where one cover is enough it is the likeliest (R.3.6).
-        for query, slot, balls in sorted(self._doubts, key=lambda one: (one[0], -one[2].radii[one[1]])):
+        """Decide the open pairs exactly; return queries and rows of all pairs, in any order."""
+        # The largest ball first: it is the most likely cover, if one cover is enough (R.3.6).
+        for query, slot, balls in sorted(self._doubts, key=lambda doubt: (doubt[0], -doubt[2].radii[doubt[1]])):
             if self.first and self._done[query]:
                 continue
             self.n_rational += 1
@@ -98,5 +98,5 @@ class Search:
         return queries, rows
 
     def counts(self) -> SearchCounts:
-        """Return what it cost so far."""
+        """Return the cost so far."""
         return SearchCounts(int(self._counts[CANDIDATES]), int(self._counts[VERIFIED]), self.n_rational)

@@ -1,4 +1,4 @@
-"""Which way to search a part of the balls, chosen by what a sample says.
+"""Chooses the search method for a part of the balls by a sample.
 
 * ``tree``: projection rectangles in packed trees. Quick where they tell balls apart: few dimensions, small radii.
 * ``blocks``: all distances at once, by BLAS. In many dimensions every projection looks alike (of random pairs in 384
@@ -38,7 +38,7 @@ _PRODUCT, _PRODUCT_EACH = 1.5, 0.03
 
 @dataclass(frozen=True)
 class Choice:
-    """The way, how it came about, and the share of pairs that the projections let pass in the sample."""
+    """The method, the reason for it, and the share of pairs in the sample that the projections do not rule out."""
 
     way: str
     pass_share: float
@@ -48,7 +48,7 @@ class Choice:
 def choose_way(
     centers: _FloatArray, radii: _FloatArray, projections: Projections, *, points: bool, wanted: str = "auto"
 ) -> Choice:
-    """Return the way that should be quickest for these balls; ``points``: they will be asked who holds a point."""
+    """Return the method that should be fastest for these balls; ``points``: most questions will be points."""
     if wanted not in WAYS:
         raise ModelError(f"unknown way {wanted!r} to search balls; choose one of {', '.join(WAYS)}")
     n, d = centers.shape
@@ -62,9 +62,9 @@ def choose_way(
     share, candidates, products = _measure(centers, radii, projections, points=points)
     tree = candidates * (_VERIFY + _VERIFY_EACH * d)
     blocks = products * (_PRODUCT + _PRODUCT_EACH * d)
-    told = f"{share:.1%} of pairs pass k = {projections.k} projections"
-    told += f": about {tree / 1e3:.3g} us by tree, {blocks / 1e3:.3g} by blocks"
-    return Choice("tree" if tree <= blocks else "blocks", share, told)
+    reason = f"{share:.1%} of pairs pass k = {projections.k} projections"
+    reason += f": about {tree / 1e3:.3g} us by tree, {blocks / 1e3:.3g} by blocks"
+    return Choice("tree" if tree <= blocks else "blocks", share, reason)
 
 
 def _measure(
@@ -77,22 +77,22 @@ def _measure(
     """
     n = len(radii)
     kept = np.argsort(-radii, kind="stable")[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64)]
-    asked = kept[:: max(1, len(kept) // _ASKED)]
-    inner_radii = np.zeros(len(asked)) if points else radii[asked]
+    questions = kept[:: max(1, len(kept) // _ASKED)]
+    inner_radii = np.zeros(len(questions)) if points else radii[questions]
     low, high = projections.rectangles(centers[kept], radii[kept])
-    inner_low, inner_high = projections.rectangles(centers[asked], inner_radii, asked=True)
+    inner_low, inner_high = projections.rectangles(centers[questions], inner_radii, asked=True)
     passes = (low[:, None] <= inner_low).all(axis=2) & (high[:, None] >= inner_high).all(axis=2)
-    passes &= kept[:, None] != asked
+    passes &= kept[:, None] != questions
     if points:
         return float(passes.mean()), n * float(passes.mean()), float(n)
     true = passes.copy()
-    for i, question in enumerate(asked):
+    for i, question in enumerate(questions):
         rest = kept[passes[:, i]]
         apart = centers[rest] - centers[question]
         true[passes[:, i], i] = np.einsum("ij,ij->i", apart, apart) <= (radii[rest] - radii[question]) ** 2
     covered = true.any(axis=0)
     ends = true.argmax(axis=0)
-    before = np.cumsum(passes, axis=0)[ends, np.arange(len(asked))]
+    before = np.cumsum(passes, axis=0)[ends, np.arange(len(questions))]
     candidates = np.where(covered, before, passes.sum(axis=0) * (n / len(kept)))
     products = np.where(covered, ends + 1, (radii[kept][:, None] >= inner_radii).sum(axis=0)) * (n / len(kept))
     return float(passes.mean()), float(candidates.mean()), float(np.maximum(products, min(n, _BLOCK)).mean())

@@ -1,4 +1,4 @@
-"""What a constraint index is, and the one that asks every constraint.
+"""The interface of constraint indexes, and an index that evaluates every constraint.
 
 A constraint index holds the unique constraints of one kind on one attribute, under numbers its owner gives
 out, and tells which of them a value satisfies. A type brings its own by implementing `ConstraintIndex`;
@@ -36,17 +36,17 @@ class ConstraintIndex(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the answers are worth; COMPLETE at least."""
+        """The guarantee of the results; COMPLETE at least."""
 
     @property
     def evaluations(self) -> int:
-        """How many constraints were asked one by one so far."""
+        """The number of single constraints that were evaluated so far."""
 
     def add(self, number: int, constraint: Constraint) -> None:
         """Add a constraint under a number that was never used."""
 
     def remove(self, number: int, constraint: Constraint) -> None:
-        """Remove a constraint that is there."""
+        """Remove an existing constraint."""
 
     def satisfied(self, value: Value | None, wanted: Wanted | None = None) -> Iterable[int]:
         """Return the numbers of the constraints that a value satisfies, each once; None is the missing value.
@@ -62,7 +62,7 @@ class ConstraintIndex(Protocol):
 
 
 class ScanIndex:
-    """Asks the raw values of each constraint in turn, lazily. Exact; slow beyond a few hundred constraints."""
+    """Evaluates each constraint in turn, lazily. Exact; slow beyond a few hundred constraints."""
 
     guarantee = Guarantee.EXACT
 
@@ -79,7 +79,7 @@ class ScanIndex:
         self._constraints[number] = constraint
 
     def remove(self, number: int, constraint: Constraint) -> None:
-        """Remove a constraint that is there."""
+        """Remove an existing constraint."""
         del self._constraints[number]
 
     def satisfied(self, value: Value | None, wanted: Wanted | None = None) -> Iterator[int]:
@@ -91,4 +91,4 @@ class ScanIndex:
                     yield number
 
     def check_invariants(self) -> None:
-        """There is nothing that could contradict itself."""
+        """Do nothing: the structure cannot be inconsistent."""

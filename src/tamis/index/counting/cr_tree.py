@@ -1,4 +1,4 @@
-"""The CR-tree: an R-tree over the regions of constraints, which also knows what far away regions satisfy.
+"""The CR-tree: an R-tree over the regions of constraints, with lists of the constraints that distant regions satisfy.
 
 Every node has the bounding box (MBR) of the regions below it and a list of the constraints below it that allow
 *disjoint*. A search with the MBR of an event's region goes down where boxes intersect; where they do not, the whole
@@ -65,7 +65,7 @@ _Bounds = tuple[float, float, float, float]
 @lru_cache(maxsize=256)
 def _boxes_for(relations: frozenset[Relation]) -> frozenset[Relation]:
     """Return the relations of MBRs under which a constraint with these relations has to be evaluated."""
-    return frozenset().union(*(TABLE_2[one] for one in relations))
+    return frozenset().union(*(TABLE_2[relation] for relation in relations))
 
 
 def box_relation(a: _Bounds, b: _Bounds) -> Relation:
@@ -108,12 +108,12 @@ class _Node:
     def __init__(self, children: Sequence[_Node | _Entry], height: int) -> None:
         self.children = tuple(children)
         self.height = height
-        self.bounds: _Bounds = _hull([one.bounds for one in children])
+        self.bounds: _Bounds = _hull([child.bounds for child in children])
 
     @cached_property
     def disjoint(self) -> tuple[int, ...]:
         """The constraints below that allow disjoint."""
-        return tuple(number for one in self.children for number in one.disjoint)
+        return tuple(number for child in self.children for number in child.disjoint)
 
 
 class CRTree:
@@ -135,7 +135,7 @@ class CRTree:
     guarantee = Guarantee.EXACT
 
     def __init__(self) -> None:
-        #: None when there is nothing.
+        #: None if the tree is empty.
         self._root: _Node | None = None
         self._n = 0
         self.evaluations = 0
@@ -149,7 +149,7 @@ class CRTree:
         self._n += 1
 
     def remove(self, number: int, constraint: Constraint) -> None:
-        """Remove a constraint that is there; KeyError if it is not."""
+        """Remove an existing constraint; raise `KeyError` if it is absent."""
         orphans: list[_Entry] = []
         root = self._root
         left = None if root is None else _without(root, _entry(number, constraint), orphans)
@@ -180,38 +180,38 @@ class CRTree:
                 yield from self._satisfied_in(node, region, bounds, wanted)
 
     def _satisfied_in(self, leaf: _Node, region: RegionValue, bounds: _Bounds, wanted: Wanted | None) -> Iterator[int]:
-        for one in cast("tuple[_Entry, ...]", leaf.children):
-            boxes = box_relation(bounds, one.bounds)
-            if boxes not in one.evaluated_at or not (wanted is None or wanted(one.number)):
+        for entry in cast("tuple[_Entry, ...]", leaf.children):
+            boxes = box_relation(bounds, entry.bounds)
+            if boxes not in entry.evaluated_at or not (wanted is None or wanted(entry.number)):
                 continue
             if boxes is _D:
-                yield one.number
+                yield entry.number
                 continue
             self.evaluations += 1
-            if relation_of(region, one.constraint.region) in one.constraint.relations:
-                yield one.number
+            if relation_of(region, entry.constraint.region) in entry.constraint.relations:
+                yield entry.number
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless boxes are hulls, lists are complete, and nodes have their size and height."""
-        found = 0
+        n_entries = 0
         waiting = [] if self._root is None else [self._root]
         while waiting:
             node = waiting.pop()
             if len(node.children) > _MOST or (node is not self._root and len(node.children) < _LEAST):
                 raise InvariantError(f"a node with {len(node.children)} children")
-            if node.bounds != _hull([one.bounds for one in node.children]):
+            if node.bounds != _hull([child.bounds for child in node.children]):
                 raise InvariantError(f"a node's box is {node.bounds}")
-            if sorted(node.disjoint) != sorted(number for one in node.children for number in one.disjoint):
+            if sorted(node.disjoint) != sorted(number for child in node.children for number in child.disjoint):
                 raise InvariantError("a node's list of disjoint constraints is not that of its children")
             if node.height == 0:
-                found += len(node.children)
+                n_entries += len(node.children)
                 continue
             for child in cast("tuple[_Node, ...]", node.children):
                 if child.height != node.height - 1:
                     raise InvariantError(f"height {child.height} below height {node.height}")
                 waiting.append(child)
-        if found != self._n:
-            raise InvariantError(f"{found} constraints below the root, {self._n} added")
+        if n_entries != self._n:
+            raise InvariantError(f"{n_entries} constraints below the root, {self._n} added")
 
 
 def _entry(number: int, constraint: Constraint) -> _Entry:
@@ -225,7 +225,7 @@ def _hull(boxes: Sequence[_Bounds]) -> _Bounds:
 
 
 def _with(root: _Node | None, entry: _Entry) -> _Node:
-    """Return the root of the tree with one entry more."""
+    """Return the root of the tree with one more entry."""
     if root is None:
         return _Node([entry], 0)
     parts = _grown(root, entry)
@@ -233,16 +233,16 @@ def _with(root: _Node | None, entry: _Entry) -> _Node:
 
 
 def _grown(node: _Node, entry: _Entry) -> list[_Node]:
-    """Return the node with an entry more, or the two nodes into which it fell."""
+    """Return the node with one more entry, or the two nodes into which it was split."""
     children: list[_Node | _Entry] = list(node.children)
     if node.height == 0:
         children.append(entry)
     else:
-        place = _choose_subtree(cast("Sequence[_Node]", children), entry.bounds)
-        children[place : place + 1] = _grown(cast("_Node", children[place]), entry)
+        position = _choose_subtree(cast("Sequence[_Node]", children), entry.bounds)
+        children[position : position + 1] = _grown(cast("_Node", children[position]), entry)
     if len(children) <= _MOST:
         return [_Node(children, node.height)]
-    bounds = np.array([one.bounds for one in children])
+    bounds = np.array([child.bounds for child in children])
     groups = quadratic_split(bounds[:, :2], bounds[:, 2:], _LEAST)
     return [_Node([children[i] for i in group], node.height) for group in groups]
 
@@ -250,8 +250,8 @@ def _grown(node: _Node, entry: _Entry) -> list[_Node]:
 def _choose_subtree(children: Sequence[_Node], bounds: _Bounds) -> int:
     """Return the child that grows least, the smaller of equal ones."""
 
-    def cost(place: int) -> tuple[float, ...]:
-        own = children[place].bounds
+    def cost(position: int) -> tuple[float, ...]:
+        own = children[position].bounds
         hull = _hull([own, bounds])
         return _area(hull) - _area(own), _margin(hull) - _margin(own), _area(own)
 
@@ -267,11 +267,11 @@ def _margin(box: _Bounds) -> float:
 
 
 def _without(node: _Node, entry: _Entry, orphans: list[_Entry]) -> _Node | None:
-    """Return a node without an entry (the same node: it is not there; None: nothing is left).
+    """Return a node without an entry; the same node if the entry is absent, None if nothing is left.
 
     A child that became too small is dissolved; its entries are ``orphans``, to be added again.
     """
-    for place, child in enumerate(node.children):
+    for position, child in enumerate(node.children):
         if isinstance(child, _Entry):
             if child.number != entry.number:
                 continue
@@ -285,7 +285,7 @@ def _without(node: _Node, entry: _Entry, orphans: list[_Entry]) -> _Node | None:
             if left is not None and len(left.children) < _LEAST:
                 orphans += _entries(left)
                 left = None
-        rest = [*node.children[:place], *([] if left is None else [left]), *node.children[place + 1 :]]
+        rest = [*node.children[:position], *([] if left is None else [left]), *node.children[position + 1 :]]
         return _Node(rest, node.height) if rest else None
     return node
 

@@ -44,10 +44,10 @@ from tamis.model.tables import EventTable
 
 __all__ = ["CountingMatcher", "Interface"]
 
-#: What a broker calls the way to a neighbour or a client.
+#: A broker's name for the link to a neighbour or a client.
 Interface = int | str
 
-#: What is counted by: the place in `CountedFilter.groups`.
+#: The position in `CountedFilter.groups` of the group that is counted.
 _ROW: Literal[0] = 0
 _INTERFACE: Literal[1] = 1
 
@@ -102,18 +102,18 @@ class CountingMatcher:
         if row in self._rows:
             raise KeyError(f"row {row} is taken")
         groups = (row, row if interface is None else interface)
-        self._rows[row] = [CountedFilter(groups, one) for one in subscription.filters]
-        for one in self._rows[row]:
+        self._rows[row] = [CountedFilter(groups, filter) for filter in subscription.filters]
+        for counted in self._rows[row]:
             # First the groups: a reader that meets the filter must not think that all groups are matched.
             for group, sizes in zip(groups, self._groups, strict=True):
                 sizes[group] = sizes.get(group, 0) + 1
-            self._table.add(one)
+            self._table.add(counted)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
-        for one in self._rows.pop(row):
-            self._table.remove(one)
-            for group, sizes in zip(one.groups, self._groups, strict=True):
+        """Remove a row; raise `KeyError` if it is absent."""
+        for counted in self._rows.pop(row):
+            self._table.remove(counted)
+            for group, sizes in zip(counted.groups, self._groups, strict=True):
                 sizes[group] -= 1
                 if not sizes[group]:
                     del sizes[group]
@@ -128,16 +128,18 @@ class CountingMatcher:
         Nothing is counted for ``came_from``, which is never among them.
         """
         spared = set() if came_from is None else {came_from}
-        return sorted(self._matched(event, _INTERFACE, spared), key=lambda one: (isinstance(one, str), one))
+        return sorted(
+            self._matched(event, _INTERFACE, spared), key=lambda interface: (isinstance(interface, str), interface)
+        )
 
     def match_table(self, events: EventTable) -> MatchRows:
         """Return the rows that match each event of a table, one event after the other; a bad row matches nothing."""
         return match_each(self.match, events)
 
     def statistics(self) -> IndexStatistics:
-        """Return what is held, and what was done so far.
+        """Return the contents and the counters.
 
-        ``evaluations`` are constraints asked one by one, ``counted`` steps of counters, ``verified`` complete
+        ``evaluations`` are single constraints evaluated, ``counted`` steps of counters, ``verified`` complete
         counts that raw values had to confirm. With several readers at once they may fall behind.
         """
         details = {
@@ -154,14 +156,14 @@ class CountingMatcher:
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless postings, reference counts and groups are those of the filters held."""
         self._table.check_invariants()
-        filters = [one for held in self._rows.values() for one in held]
-        if sum(len(one.numbers) for one in filters) != self._table.n_postings:
+        filters = [counted for held in self._rows.values() for counted in held]
+        if sum(len(counted.numbers) for counted in filters) != self._table.n_postings:
             raise InvariantError(f"{self._table.n_postings} postings of {len(filters)} filters")
-        for one in filters:
-            if not all(one in self._table.users.get(number, ()) for number in one.numbers):
-                raise InvariantError(f"a filter of row {one.groups[_ROW]} is missing under a constraint")
+        for counted in filters:
+            if not all(counted in self._table.users.get(number, ()) for number in counted.numbers):
+                raise InvariantError(f"a filter of row {counted.groups[_ROW]} is missing under a constraint")
         for by, sizes in enumerate(self._groups):
-            if sizes != Counter(one.groups[by] for one in filters):
+            if sizes != Counter(counted.groups[by] for counted in filters):
                 raise InvariantError(f"groups {sizes} are not those of the filters")
 
     def _matched(self, event: Event, by: Literal[0, 1], spared: Set[Interface] = frozenset()) -> set[Interface]:
@@ -175,26 +177,26 @@ class CountingMatcher:
     def _count(
         self, event: Event, by: Literal[0, 1], matched: set[Interface], counts: dict[CountedFilter, int]
     ) -> None:
-        """Count satisfied constraints until all is asked or every group is in ``matched``."""
+        """Count satisfied constraints until all are evaluated or every group is in ``matched``."""
         groups, users = self._groups[by], self._table.users
 
         def wanted(number: int) -> bool:
-            waiting = (one for one in list(users.get(number, ())) if one.groups[by] not in matched)
-            return any(counts.get(one, 0) >= one.n_cheap for one in waiting)
+            waiting = (user for user in list(users.get(number, ())) if user.groups[by] not in matched)
+            return any(counts.get(user, 0) >= user.n_cheap for user in waiting)
 
         for number in self._table.satisfied(event, wanted):
-            for one in list(users.get(number, ())):
-                group = one.groups[by]
+            for user in list(users.get(number, ())):
+                group = user.groups[by]
                 if group in matched:
                     continue
-                counts[one] = count = counts.get(one, 0) + 1
-                if count >= one.needed and self._confirms(event, one):
+                counts[user] = count = counts.get(user, 0) + 1
+                if count >= user.needed and self._confirms(event, user):
                     matched.add(group)
                     if len(matched) >= len(groups) and matched.issuperset(list(groups)):
                         return
 
-    def _confirms(self, event: Event, one: CountedFilter) -> bool:
-        if not one.proposes:
+    def _confirms(self, event: Event, counted: CountedFilter) -> bool:
+        if not counted.proposes:
             return True
         self._n_verified += 1
-        return matches(event, one.filter)
+        return matches(event, counted.filter)

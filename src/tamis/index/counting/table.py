@@ -34,7 +34,7 @@ DEFAULT_INDEXES: Indexes = {
     Geometric: ScanIndex,
 }
 
-#: The order in which kinds are asked: the cheap first, for they may spare the others.
+#: The order in which kinds are evaluated: the cheap ones first, because they may make the others unnecessary.
 KINDS: tuple[type[Constraint], ...] = (Values, Like, Ball, Cosine, Clock, Spatial, Geometric)
 
 #: The constraint of a filter that has none. No attribute has this name, so it is always missing, and fits.
@@ -51,7 +51,7 @@ class CountedFilter:
     #: Its constraints by number, each once, and how many; the filter is complete when all are satisfied.
     numbers: tuple[int, ...] = ()
     needed: int = 0
-    #: How many of them are `Values`, which are asked first.
+    #: The number of `Values` among them, which are evaluated first.
     n_cheap: int = 0
     #: Whether raw values must confirm a complete count.
     proposes: bool = False
@@ -63,10 +63,10 @@ class ConstraintTable:
     def __init__(self, indexes: Indexes) -> None:
         self._makers = indexes
         guarantees = {kind: indexes[kind]().guarantee for kind in KINDS}
-        for given in guarantees.values():
-            demand(Guarantee.COMPLETE, given)
+        for guarantee in guarantees.values():
+            demand(Guarantee.COMPLETE, guarantee)
         #: The kinds whose indexes only propose.
-        self._proposing = {kind for kind, given in guarantees.items() if Guarantee.SOUND not in given}
+        self._proposing = {kind for kind, guarantee in guarantees.items() if Guarantee.SOUND not in guarantee}
         self._numbers: dict[Constraint, int] = {}
         self._constraints: dict[int, Constraint] = {}
         #: ``{number: filters}``, none empty: its length is the constraint's reference count. Read by copies.
@@ -82,20 +82,22 @@ class ConstraintTable:
 
     @property
     def n_postings(self) -> int:
-        """How often constraints are used."""
+        """The number of uses of all constraints."""
         return sum(map(len, list(self.users.values())))
 
     @property
     def evaluations(self) -> int:
-        """How many constraints were asked one by one so far."""
+        """The number of single constraints that were evaluated so far."""
         return self._past_evaluations + sum(index.evaluations for _, _, index in self._every_index())
 
     def add(self, user: CountedFilter) -> None:
-        """Enter a filter under each of its constraints, and tell it their numbers."""
+        """Register a filter under each of its constraints, and store their numbers in it."""
         unique = list(dict.fromkeys(user.filter.constraints or (_ALWAYS,)))
-        user.numbers, user.needed = tuple(self._number(one) for one in unique), len(unique)
-        user.n_cheap = sum(isinstance(one, Values) for one in unique)
-        user.proposes = user.filter.rest is not None or any(type(one) in self._proposing for one in unique)
+        user.numbers, user.needed = tuple(self._number(constraint) for constraint in unique), len(unique)
+        user.n_cheap = sum(isinstance(constraint, Values) for constraint in unique)
+        user.proposes = user.filter.rest is not None or any(
+            type(constraint) in self._proposing for constraint in unique
+        )
         # The filter is finished before the first posting: a reader that meets it knows how far to count.
         for number, constraint in zip(user.numbers, unique, strict=True):
             users = self.users.setdefault(number, {})
@@ -104,7 +106,7 @@ class ConstraintTable:
                 self._index(constraint).add(number, constraint)
 
     def remove(self, user: CountedFilter) -> None:
-        """Take a filter away from each of its constraints; a constraint without users goes."""
+        """Remove a filter from each of its constraints; a constraint without users is dropped."""
         for number in user.numbers:
             users = self.users[number]
             del users[user]
@@ -120,7 +122,7 @@ class ConstraintTable:
                 del same_kind[constraint.attribute]
 
     def satisfied(self, event: Event, wanted: Wanted) -> Iterator[int]:
-        """Yield the numbers of the constraints an event satisfies, each once; those that cost are asked last.
+        """Yield the numbers of the constraints an event satisfies, each once; expensive ones are evaluated last.
 
         ``wanted`` is asked about those that cost only, when all cheap ones were reported.
         """
@@ -132,13 +134,15 @@ class ConstraintTable:
         back = {number: constraint for constraint, number in self._numbers.items()}
         if not back == self._constraints or back.keys() != self.users.keys() or not all(self.users.values()):
             raise InvariantError(f"{len(back)} numbers, {len(self._constraints)} constraints, {len(self.users)} used")
-        found = list(self._every_index())
-        if sum(len(index) for _, _, index in found) != len(back):
-            raise InvariantError(f"{len(back)} constraints, {[len(index) for _, _, index in found]} in indexes")
-        for kind, attribute, index in found:
-            mine = sum(type(one) is kind and one.attribute == attribute for one in back.values())
-            if not mine == len(index) > 0:
-                raise InvariantError(f"{mine} constraints on {attribute!r}, {len(index)} in their index")
+        indexes = list(self._every_index())
+        if sum(len(index) for _, _, index in indexes) != len(back):
+            raise InvariantError(f"{len(back)} constraints, {[len(index) for _, _, index in indexes]} in indexes")
+        for kind, attribute, index in indexes:
+            n_constraints = sum(
+                type(constraint) is kind and constraint.attribute == attribute for constraint in back.values()
+            )
+            if not n_constraints == len(index) > 0:
+                raise InvariantError(f"{n_constraints} constraints on {attribute!r}, {len(index)} in their index")
             index.check_invariants()
 
     def _number(self, constraint: Constraint) -> int:

@@ -1,4 +1,4 @@
-"""Which sets of values contain a value: numbers, timestamps, booleans and strings, and presence of any type.
+"""Finds the value sets that contain a value: numbers, timestamps, booleans and strings, and presence of any type.
 
 A `ValueSet` goes to one of three places:
 
@@ -11,7 +11,7 @@ A `ValueSet` goes to one of three places:
 
 A set that contains the missing value is also noted as satisfied by absence.
 
-Sorting again for each new set would be slow, so the newest few are asked one by one until they are sorted in.
+Sorting again for each new set would be slow, so the newest few are tested one at a time until they are sorted in.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ValueSetIndex:
             self._present[number] = None
 
     def remove(self, number: int, constraint: Constraint) -> None:
-        """Remove a constraint that is there."""
+        """Remove an existing constraint."""
         allowed = self._sets.pop(number)
         if allowed.missing:
             del self._absent[number]
@@ -121,7 +121,7 @@ class PointIndex:
             self._by_value.setdefault(value, {})[number] = None
 
     def remove(self, number: int, allowed: ValueSet) -> None:
-        """Remove a set that is there."""
+        """Remove an existing set."""
         for value in self._values.pop(number):
             sets = self._by_value[value]
             del sets[number]
@@ -135,10 +135,10 @@ class PointIndex:
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless both directions say the same."""
-        there = sorted((number, value) for value, sets in self._by_value.items() for number in sets or (-1,))
+        forward = sorted((number, value) for value, sets in self._by_value.items() for number in sets or (-1,))
         back = sorted((number, value) for number, values in self._values.items() for value in values)
-        if there != back:
-            raise InvariantError(f"single values {there} by value, {back} by set")
+        if forward != back:
+            raise InvariantError(f"single values {forward} by value, {back} by set")
 
 
 class _Ranked(NamedTuple):
@@ -153,8 +153,8 @@ class _Ranked(NamedTuple):
         """Return the numbers of the intervals that contain a value."""
         rank = bisect_right(self.cuts, (value, 0)) - 1
         n = int(np.searchsorted(self.starts, rank, "right"))
-        found: list[int] = self.numbers[:n][self.stops[:n] > rank].tolist()
-        return found
+        containing: list[int] = self.numbers[:n][self.stops[:n] > rank].tolist()
+        return containing
 
 
 class IntervalIndex:
@@ -183,7 +183,7 @@ class IntervalIndex:
             self._sort_in()
 
     def remove(self, number: int, allowed: ValueSet) -> None:
-        """Remove a set that is there."""
+        """Remove an existing set."""
         del self._sets[number]
         if self._state[1].pop(number, None) is None:
             self._n_removed += 1
@@ -193,10 +193,10 @@ class IntervalIndex:
     def around(self, value: Value) -> list[int]:
         """Return the sets that contain a value."""
         ranked, recent = self._state
-        found = ranked.around(value) if ranked.cuts else []
+        containing = ranked.around(value) if ranked.cuts else []
         if self._n_removed:
-            found = [number for number in found if number in self._sets]
-        return found + [number for number, allowed in list(recent.items()) if value in allowed]
+            containing = [number for number in containing if number in self._sets]
+        return containing + [number for number, allowed in list(recent.items()) if value in allowed]
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless every set is either sorted in or new, and few are left over."""
@@ -217,12 +217,12 @@ def _ranked(sets: Mapping[int, ValueSet]) -> _Ranked:
     """Sort the intervals of sets; an open end is the rank before or behind all cuts."""
     cuts = sorted({cut for allowed in sets.values() for cut in allowed.cuts})
     rank = {cut: i for i, cut in enumerate(cuts)}
-    found = [
+    ranked_intervals = [
         (-1 if start is None else rank[start], len(cuts) if stop is None else rank[stop], number)
         for number, allowed in sets.items()
         for start, stop in allowed.intervals()
     ]
-    columns = np.array(sorted(found), np.int64).reshape(-1, 3)
+    columns = np.array(sorted(ranked_intervals), np.int64).reshape(-1, 3)
     starts, stops, numbers = (np.ascontiguousarray(column) for column in columns.T)
     return _Ranked(cuts, starts, stops, numbers)
 

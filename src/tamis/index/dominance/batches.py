@@ -1,7 +1,7 @@
-"""Many subscriptions that are asked about, and added, at once.
+"""Looks up and adds many subscriptions at once.
 
-Those that came as columns of closed ranges (`TextColumns`) need no object: their corners are made from the columns. All
-others are taken apart once, however often they are asked about.
+Subscriptions in columns of closed ranges (`TextColumns`) need no object: their corners are made from the columns. All
+others are decomposed once, however often they are looked up.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _FloatArray = npt.NDArray[np.float64]
 class Questions:
     """Subscriptions by position; ``columns`` has some of them once more, their rows are positions.
 
-    Columns with open ends are not used: which of two ends that tie reaches further is not seen in them.
+    Columns with open ends are not used: they do not show which of two equal ends reaches further.
     """
 
     def __init__(self, subscriptions: Sequence[Filtered], columns: Sequence[TextColumns] = ()) -> None:
         self.subscriptions = subscriptions
-        self.columns = [one for one in columns if one.is_closed and len(one.rows)]
+        self.columns = [column for column in columns if column.is_closed and len(column.rows)]
         is_other = np.ones(len(subscriptions), np.bool_)
-        for one in self.columns:
-            is_other[one.rows] = False
+        for column in self.columns:
+            is_other[column.rows] = False
         #: Positions that are in no column, ascending.
         self.others: list[int] = np.flatnonzero(is_other).tolist()
         self._split: dict[int, Decomposition] = {}
@@ -61,16 +61,16 @@ class Questions:
         new = np.full(len(self), -1, np.int32)
         new[chosen] = np.arange(len(chosen))
         columns = []
-        for one in self.columns:
-            kept = np.flatnonzero(new[one.rows] >= 0)
-            columns.append(one.take(kept, new[one.rows[kept]]))
+        for column in self.columns:
+            kept = np.flatnonzero(new[column.rows] >= 0)
+            columns.append(column.take(kept, new[column.rows[kept]]))
         taken = Questions([self.subscriptions[position] for position in chosen], columns)
         taken._split = {int(new[old]): split for old, split in self._split.items() if new[old] >= 0}
         return taken
 
 
 class Batches:
-    """Batches of questions to a `RowStore`. Answers are those of the questions one by one."""
+    """Answers batches of questions from a `RowStore`, with the same results as single questions."""
 
     def __init__(self, rows: RowStore, verifier: Verifier) -> None:
         self._rows = rows
@@ -93,18 +93,18 @@ class Batches:
     def find_covers(self, questions: Questions) -> Rows:
         """Return the least row that covers each subscription, -1 where there is none."""
         best = np.full(len(questions), NOBODY, np.int32)
-        asked = list(questions.others)
+        positions_left = list(questions.others)
         for columns in questions.columns:
             if any(self._rows.space.has((name, LITERAL)) for name in columns.strings):
-                asked += columns.rows.tolist()  # patterns are found by literals in each string
+                positions_left += columns.rows.tolist()  # patterns are found by the literals in each string
                 continue
             positions = columns.rows.tolist()
             corners = asked_columns(self._rows.space, columns)
             best[columns.rows] = self.covers_of_corners(corners, lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
-        if asked:
-            filters = [questions.filters(position) for position in asked]
-            split = [questions.split(position) for position in asked]
-            best[asked] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
+        if positions_left:
+            filters = [questions.filters(position) for position in positions_left]
+            split = [questions.split(position) for position in positions_left]
+            best[positions_left] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
         best[best == NOBODY] = -1
         return best
 
@@ -145,26 +145,26 @@ class Batches:
         """Return the rows that may cover each of several subscriptions, ascending, and which of them surely do."""
         question, rows, sure = self._rows.find_coverers(filters, split)
         ends = np.searchsorted(question, np.arange(len(filters) + 1)).tolist()
-        found = [(rows[start:stop], sure[start:stop]) for start, stop in pairwise(ends)]
-        for number, one in enumerate(split):
-            if one.whole and not one.components:  # it can never match
+        proposals = [(rows[start:stop], sure[start:stop]) for start, stop in pairwise(ends)]
+        for number, decomposition in enumerate(split):
+            if decomposition.whole and not decomposition.components:  # it can never match
                 every = np.array(sorted(self._rows.rows()), np.int32)
-                found[number] = every, np.ones(len(every), np.bool_)
-        return found
+                proposals[number] = every, np.ones(len(every), np.bool_)
+        return proposals
 
     def find_covered(self, questions: Questions) -> list[Rows]:
         """Return the rows that each subscription covers, ascending."""
         covered: list[Rows] = [NO_ROWS] * len(questions)
-        asked: Sequence[int] = range(len(questions)) if self._rows.loose else questions.others
+        positions_left: Sequence[int] = range(len(questions)) if self._rows.loose else questions.others
         for columns in () if self._rows.loose else questions.columns:
             positions, options = columns.rows.tolist(), fitting_columns(self._rows.space, columns)
-            found = self.covered_by_boxes(options, len(positions), lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
-            for position, rows in zip(positions, found, strict=True):
+            inside = self.covered_by_boxes(options, len(positions), lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
+            for position, rows in zip(positions, inside, strict=True):
                 covered[position] = rows
-        filters = [questions.filters(position) for position in asked]
-        around = self._rows.find_covered(filters, [questions.split(position) for position in asked])
-        for position, one, (sure, candidates) in zip(asked, filters, around, strict=True):
-            covered[position] = self.verified(sure, candidates, one, self._verifier.patience())
+        filters = [questions.filters(position) for position in positions_left]
+        around = self._rows.find_covered(filters, [questions.split(position) for position in positions_left])
+        for position, question, (sure, candidates) in zip(positions_left, filters, around, strict=True):
+            covered[position] = self.verified(sure, candidates, question, self._verifier.patience())
         return covered
 
     def covered_by_boxes(
@@ -185,8 +185,8 @@ class Batches:
         """Return the rows of boxes that each of ``n`` boxes covers, ascending inside each box."""
         if not options:
             return MatchRows(np.zeros(n + 1, np.int64), NO_ROWS)
-        asked, rows = self._rows.boxes.find_fitting(options)
-        return MatchRows(np.searchsorted(asked, np.arange(n + 1)), rows[np.lexsort((rows, asked))])
+        question, rows = self._rows.boxes.find_fitting(options)
+        return MatchRows(np.searchsorted(question, np.arange(n + 1)), rows[np.lexsort((rows, question))])
 
     def verified(self, sure: Rows, candidates: Rows, filters: tuple[Filter, ...], patience: Patience) -> Rows:
         """Return the rows that are surely covered and those candidates that are, ascending."""

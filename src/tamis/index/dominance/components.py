@@ -1,4 +1,4 @@
-"""A subscription in components: conjunctions that allow one interval of values, or the missing value, per attribute.
+"""Splits a subscription into components: conjunctions with one interval, or the missing value, per attribute.
 
 ``name IN ('a', 'b') AND x < 5 OR y = 1`` has three of them. A component without patterns is *connected*: what lies in a
 union of others that do not touch each other lies in one of them. So a component is looked up by itself, as one box, and
@@ -74,7 +74,7 @@ class Component(NamedTuple):
 
 
 class Decomposition(NamedTuple):
-    """The components of a subscription; if not ``whole``, only one that lies in it, and None when there is none."""
+    """The components of a subscription; if not ``whole``, only one that lies in it, and None if there is none."""
 
     components: list[Component]
     whole: bool
@@ -87,26 +87,26 @@ def decompose(filters: Sequence[Filter]) -> Decomposition:
     >>> [one.sides for one in decompose(compile_text("x IN (1, 5) AND y IS NULL").filters).components]
     [{('x', ''): (1.0, 1.0), ('y', '?'): (1.0, 1.0)}, {('x', ''): (5.0, 5.0), ('y', '?'): (1.0, 1.0)}]
     """
-    found: list[Component] = []
-    for one in filters:
-        if one.rest is not None or _count(one) > MOST:
+    components: list[Component] = []
+    for filter in filters:
+        if filter.rest is not None or _count(filter) > MOST:
             return Decomposition(_first_component(filters), whole=False)
-        for choice in _choices(one):
+        for choice in _choices(filter):
             component = _component(choice)
             if component is _UNDECIDED:
                 return Decomposition(_first_component(filters), whole=False)
             if component is not None:
-                found.append(component)
-        if len(found) > MOST:
-            return Decomposition(found[:1], whole=False)
-    return Decomposition(found, whole=True)
+                components.append(component)
+        if len(components) > MOST:
+            return Decomposition(components[:1], whole=False)
+    return Decomposition(components, whole=True)
 
 
 def _first_component(filters: Sequence[Filter]) -> list[Component]:
-    """Return a component that lies in the filters, if one is found soon."""
+    """Return a component that lies in the filters, if one is found within a small budget."""
     budget = Budget(_PIECES)
-    for one in filters:
-        for piece in pieces_of(one, budget):
+    for filter in filters:
+        for piece in pieces_of(filter, budget):
             constraints: list[Constraint] = []
             names = [name for name in piece if isinstance(name, str)]
             if len(names) < len(piece):  # a condition on some element: no set of values says it
@@ -123,18 +123,22 @@ def _first_component(filters: Sequence[Filter]) -> list[Component]:
 
 
 def _count(filter: Filter) -> int:
-    sets = (one.allowed for one in filter.constraints if isinstance(one, Values))
-    return math.prod((len(one.cuts) + 1 + one.from_below) // 2 + one.missing for one in sets)
+    sets = (constraint.allowed for constraint in filter.constraints if isinstance(constraint, Values))
+    return math.prod((len(allowed.cuts) + 1 + allowed.from_below) // 2 + allowed.missing for allowed in sets)
 
 
 def _choices(filter: Filter) -> Iterator[Filter]:
     """Yield the conjunctions that are left when each attribute has chosen one of its intervals."""
-    if all(not isinstance(one, Values) or _is_one_interval(one.allowed) for one in filter.constraints):
+    if all(
+        not isinstance(constraint, Values) or _is_one_interval(constraint.allowed) for constraint in filter.constraints
+    ):
         yield filter
         return
     options: list[list[Constraint]] = [
-        [Values(one.attribute, part) for part in _parts(one.allowed)] if isinstance(one, Values) else [one]
-        for one in filter.constraints
+        [Values(constraint.attribute, part) for part in _parts(constraint.allowed)]
+        if isinstance(constraint, Values)
+        else [constraint]
+        for constraint in filter.constraints
     ]
     for chosen in itertools.product(*options):
         yield Filter(chosen)
@@ -156,21 +160,21 @@ def _parts(values: ValueSet) -> Iterator[ValueSet]:
 
 
 def _component(filter: Filter) -> Component | None:
-    """Return a conjunction as a component; None: it can never hold; `_UNDECIDED`: it is too hard to tell."""
+    """Return a conjunction as a component; None if it can never hold; `_UNDECIDED` if that is too hard to decide."""
     sides: dict[Place, Side] = {}
     texts: dict[str, str] = {}
     exact_numbers = exact_strings = True
     others: dict[str, list[Constraint]] = {}
-    for one in filter.constraints:
-        name = one.attribute
-        if not isinstance(one, Values):
-            others.setdefault(name, []).append(one)
-        elif one.allowed == MISSING:
+    for constraint in filter.constraints:
+        name = constraint.attribute
+        if not isinstance(constraint, Values):
+            others.setdefault(name, []).append(constraint)
+        elif constraint.allowed == MISSING:
             sides[name, "?"] = (1.0, 1.0)
         else:
-            side, sure = side_of(one.allowed, texts, name)
+            side, sure = side_of(constraint.allowed, texts, name)
             sides[name, ""] = side
-            if one.allowed.cuts and isinstance(one.allowed.cuts[0][0], str):
+            if constraint.allowed.cuts and isinstance(constraint.allowed.cuts[0][0], str):
                 exact_strings &= sure
             else:
                 exact_numbers &= sure
@@ -190,7 +194,7 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
     for name, conditions in others.items():
         if (name, "?") in component.sides:
             return None
-        likes = tuple(one for one in conditions if isinstance(one, Like))
+        likes = tuple(condition for condition in conditions if isinstance(condition, Like))
         if likes:
             search = search_strings(component.filter.allowed(name) & ANY_PRESENT, likes)
             if search.found is None:
@@ -204,18 +208,23 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
             component.sides.setdefault((name, ""), PRESENT_SIDE)
         spatial = _spatial(conditions)
         regions += joined_by_region(spatial) if len(spatial) > 1 else spatial
-        balls += (one for one in conditions if isinstance(one, Ball))
+        balls += (condition for condition in conditions if isinstance(condition, Ball))
     component.sides.update(_cube(balls))
-    if not all(one.relations for one in regions) or (len(regions) + len(balls) > 1 and _is_impossible(component)):
+    if not all(region.relations for region in regions) or (len(regions) + len(balls) > 1 and _is_impossible(component)):
         return None
-    hard = tuple(one for some in others.values() for one in some if isinstance(one, Geometric | Cosine | Clock))
+    hard = tuple(
+        condition
+        for conditions_of in others.values()
+        for condition in conditions_of
+        if isinstance(condition, Geometric | Cosine | Clock)
+    )
     return component._replace(regions=tuple(regions), balls=tuple(balls), hard=hard)
 
 
 def _spatial(conditions: Iterable[Constraint]) -> list[Spatial]:
     """Return the conditions on regions, and what those on other geometry imply about regions."""
-    implied = (implied_relations(one) for one in conditions if isinstance(one, Spatial | Geometric))
-    return [one for one in implied if one is not None]
+    implied = (implied_relations(condition) for condition in conditions if isinstance(condition, Spatial | Geometric))
+    return [condition for condition in implied if condition is not None]
 
 
 PRESENT_SIDE: Final[Side] = side_of(ANY_PRESENT, {}, "")[0]
@@ -224,11 +233,11 @@ PRESENT_SIDE: Final[Side] = side_of(ANY_PRESENT, {}, "")[0]
 def _cube(balls: Iterable[Ball]) -> Iterator[tuple[Place, Side]]:
     """Yield the sides around the first ball on each attribute."""
     first: dict[str, Ball] = {}
-    for one in balls:
-        if not one.negated:
-            first.setdefault(one.attribute, one)
-    for one in first.values():
-        yield from ball_sides(one, 1)
+    for ball in balls:
+        if not ball.negated:
+            first.setdefault(ball.attribute, ball)
+    for ball in first.values():
+        yield from ball_sides(ball, 1)
 
 
 def _is_impossible(component: Component) -> bool:
@@ -251,9 +260,9 @@ def are_linked(filters: Sequence[Filter]) -> bool:
     """
     if len(filters) < 2:
         return False
-    if len(filters) > MOST_FILTERS or any(one.rest is not None for one in filters):
+    if len(filters) > MOST_FILTERS or any(filter.rest is not None for filter in filters):
         return True
-    sorted_out = [_by_attribute(one) for one in filters]
+    sorted_out = [_by_attribute(filter) for filter in filters]
     return any(_touch(a, b) for a, b in itertools.combinations(sorted_out, 2))
 
 
@@ -261,14 +270,14 @@ _ByAttribute = dict[str, tuple[ValueSet | None, list[Constraint]]]
 
 
 def _by_attribute(filter: Filter) -> _ByAttribute:
-    found: _ByAttribute = {}
-    for one in filter.constraints:
-        values, conditions = found.get(one.attribute, (None, []))
-        if isinstance(one, Values):
-            found[one.attribute] = one.allowed, conditions
+    by_attribute: _ByAttribute = {}
+    for constraint in filter.constraints:
+        values, conditions = by_attribute.get(constraint.attribute, (None, []))
+        if isinstance(constraint, Values):
+            by_attribute[constraint.attribute] = constraint.allowed, conditions
         else:
-            found[one.attribute] = values, [*conditions, one]
-    return found
+            by_attribute[constraint.attribute] = values, [*conditions, constraint]
+    return by_attribute
 
 
 def _touch(a: _ByAttribute, b: _ByAttribute) -> bool:
@@ -280,7 +289,7 @@ def _touch(a: _ByAttribute, b: _ByAttribute) -> bool:
 
 
 def _are_apart(a: tuple[ValueSet | None, list[Constraint]], b: tuple[ValueSet | None, list[Constraint]]) -> bool:
-    """Whether no value, nor a missing one, is in both; conditions are not asked."""
+    """Whether no value, nor the missing value, is in both; conditions are ignored."""
     first = a[0] if a[0] is not None else ANY_PRESENT
     second = b[0] if b[0] is not None else ANY_PRESENT
     return not first & second
@@ -289,7 +298,7 @@ def _are_apart(a: tuple[ValueSet | None, list[Constraint]], b: tuple[ValueSet | 
 def _extend(a: tuple[ValueSet | None, list[Constraint]], b: tuple[ValueSet | None, list[Constraint]]) -> bool:
     """Whether two filters continue each other along one attribute, neither inside the other."""
     conditions = [*a[1], *b[1]]
-    if any(isinstance(one, Like) for one in conditions):
+    if any(isinstance(condition, Like) for condition in conditions):
         return True
     if a[1] and b[1]:
         if len(conditions) > 2:

@@ -1,4 +1,4 @@
-"""The conditions of components, and which of them imply each other, many pairs at a time.
+"""Stores the conditions of components, and decides for many pairs which of them imply each other.
 
 Regions are decided by a kernel, balls by arrays. Of patterns only a "no" is known here: a coverer must accept the
 witness of what it covers.
@@ -36,7 +36,7 @@ class Conditions:
     """
 
     def __init__(self, attributes: dict[str, int]) -> None:
-        #: Numbers of attributes; shared by those who compare components.
+        #: Numbers of attributes; shared by all objects that compare components.
         self._attributes = attributes
         self._regions = RegionTests()
         #: ``{number of a component: its ball}`` of those that have just one.
@@ -54,28 +54,28 @@ class Conditions:
 
     def append(self, components: Sequence[Component]) -> None:
         """Add the conditions of the next components."""
-        for number, one in enumerate(components, self._n):
-            if len(one.balls) == 1 and not one.balls[0].negated:
-                self._balls[number] = one.balls[0]
-            elif one.balls:
+        for number, component in enumerate(components, self._n):
+            if len(component.balls) == 1 and not component.balls[0].negated:
+                self._balls[number] = component.balls[0]
+            elif component.balls:
                 self._hard.add(number)
-            if one.hard:
+            if component.hard:
                 self._hard.add(number)
-            if one.witnesses:
-                self._likes[number] = tuple(test for test in one.filter.constraints if isinstance(test, Like))
-                self._witnesses[number] = one.witnesses
-        self._regions.append([[(self._number(test), test) for test in one.regions] for one in components])
+            if component.witnesses:
+                self._likes[number] = tuple(test for test in component.filter.constraints if isinstance(test, Like))
+                self._witnesses[number] = component.witnesses
+        self._regions.append([[(self._number(test), test) for test in component.regions] for component in components])
         self._n += len(components)
 
     def remove(self, number: int) -> None:
-        """Forget the ball and the patterns of a component."""
+        """Remove the ball and the patterns of a component."""
         self._balls.pop(number, None)
         self._likes.pop(number, None)
         self._witnesses.pop(number, None)
         self._hard.discard(number)
 
     def decide(self, coverers: _IntArray, others: Conditions, covered: _IntArray) -> Verdicts:
-        """Say of each pair whether component ``covered[k]`` of others implies all conditions of ``coverers[k]``."""
+        """Return for each pair whether component ``covered[k]`` of others implies all conditions of ``coverers[k]``."""
         verdicts = np.full(len(coverers), YES, np.int8)
         outer, inner = self._asked(), others._asked()
         if len(outer.wanted):
@@ -89,17 +89,17 @@ class Conditions:
         return verdicts
 
     def _refuse_patterns(self, coverers: _IntArray, others: Conditions, covered: _IntArray, verdicts: Verdicts) -> None:
-        """Turn into NO what has patterns that a witness of the other does not satisfy."""
+        """Set NO for pairs with patterns that a witness of the other component does not satisfy."""
         for k in np.flatnonzero(verdicts != NO).tolist():
             texts = others._witnesses.get(int(covered[k]))
-            for one in self._likes.get(int(coverers[k]), ()) if texts is not None else ():
-                text = texts.get(one.attribute) if texts is not None else None
-                if text is not None and not meets(one, text):
+            for like in self._likes.get(int(coverers[k]), ()) if texts is not None else ():
+                text = texts.get(like.attribute) if texts is not None else None
+                if text is not None and not meets(like, text):
                     verdicts[k] = NO
                     break
 
     def _decide_balls(self, coverers: _IntArray, others: Conditions, covered: _IntArray, verdicts: Verdicts) -> None:
-        """Turn YES into NO or OPEN where a ball is not implied, or a proof is needed."""
+        """Change YES to NO or OPEN where a ball is not implied, or a proof is needed."""
         compared: list[int] = []
         for k in np.flatnonzero(verdicts == YES).tolist():
             coverer, other = int(coverers[k]), int(covered[k])
@@ -127,18 +127,18 @@ class Conditions:
 
 
 def _compare_balls(outers: Sequence[Ball], inners: Sequence[Ball]) -> Verdicts:
-    """Say which balls lie in which, where rounding leaves no doubt (Proposition 2.1 of [projection])."""
-    found = np.full(len(outers), OPEN, np.int8)
-    lengths = np.array([len(one.center) for one in outers])
+    """Return which balls lie in which, where rounding leaves no doubt (Proposition 2.1 of [projection])."""
+    verdicts = np.full(len(outers), OPEN, np.int8)
+    lengths = np.array([len(outer.center) for outer in outers])
     for n in np.unique(lengths).tolist():
         chosen = np.flatnonzero(lengths == n)
-        places = chosen.tolist()
+        positions = chosen.tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = np.array([outers[k].center for k in places]) - np.array([inners[k].center for k in places])
+            apart = np.array([outers[k].center for k in positions]) - np.array([inners[k].center for k in positions])
             distance = np.sqrt((apart * apart).sum(axis=1))
-            bound = np.array([outers[k].radius - inners[k].radius for k in places])
+            bound = np.array([outers[k].radius - inners[k].radius for k in positions])
             slack = (n + _EXTRA) * _UNIT
             is_safe = (distance > _SAFE_LOW) & (distance < _SAFE_HIGH) & (bound > _SAFE_LOW) & (bound < _SAFE_HIGH)
-            found[chosen[is_safe & (distance * (1 + slack) < bound)]] = YES
-            found[chosen[(is_safe & (distance * (1 - slack) > bound)) | (bound < 0)]] = NO
-    return found
+            verdicts[chosen[is_safe & (distance * (1 + slack) < bound)]] = YES
+            verdicts[chosen[(is_safe & (distance * (1 - slack) > bound)) | (bound < 0)]] = NO
+    return verdicts

@@ -1,4 +1,4 @@
-"""Closed boxes that are asked who covers this box and who lies in it: a box index with two more questions.
+"""An index of closed boxes that also finds the boxes that cover a box and those that lie in it.
 
 Everything that changes (delta, segments, alive bits, merges) is the box index's. Beside its snapshot stands
 the least row below each block of every tree, made once per segment, so that the *least* covering row is found
@@ -78,9 +78,9 @@ class CornerIndex(BoxIndex):
         keys = np.empty(len(lo), np.uint16)
         event_keys(largest, lo, keys)
         order = np.argsort(keys, kind="stable")
-        found = best[order]
-        find_least_covers(directory, least, (hi[order], lo[order]), found, walk)
-        best[order] = found
+        ordered = best[order]
+        find_least_covers(directory, least, (hi[order], lo[order]), ordered, walk)
+        best[order] = ordered
         return best
 
     def find_least_cover(self, box: _FloatArray, below: int = NOBODY) -> int:
@@ -97,7 +97,7 @@ class CornerIndex(BoxIndex):
         return self.match_point(hi, lo)
 
     def find_meeting(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
-        """Return every row whose box has something in common with one box, in any order."""
+        """Return every row whose box intersects a box, in any order."""
         return self.match_point(np.where(np.isnan(lo), ANY_VALUE, lo), np.where(np.isnan(hi), np.inf, hi))
 
     def find_inside(self, lo: _FloatArray, hi: _FloatArray) -> tuple[npt.NDArray[np.int64], _RowArray]:
@@ -108,7 +108,9 @@ class CornerIndex(BoxIndex):
         self, least_high: _FloatArray, most_low: _FloatArray, lo: _FloatArray, hi: _FloatArray
     ) -> tuple[npt.NDArray[np.int64], _RowArray]:
         """Return the rows that lie in each box and reach these ends (`space.Fit`), as CSR offsets and rows."""
-        least_high, most_low, lo, hi = (checked_matrix(one, self.n_axes) for one in (least_high, most_low, lo, hi))
+        least_high, most_low, lo, hi = (
+            checked_matrix(matrix, self.n_axes) for matrix in (least_high, most_low, lo, hi)
+        )
         events = least_high, most_low
         offsets, out, done = np.zeros(len(lo) + 1, np.int64), self._room, 0
         walk = self._scratch()
@@ -124,11 +126,11 @@ class CornerIndex(BoxIndex):
 
     def _publish(self) -> None:
         super()._publish()
-        known, arrays = self._least.arrays, {}
+        previous, arrays = self._least.arrays, {}
         addresses = np.zeros(len(self.snapshot.parts), np.int64)
         for i, part in enumerate(self.snapshot.parts):
             if isinstance(part, Segment):
-                arrays[id(part)] = known.get(id(part)) or (part, _least_rows(part))
+                arrays[id(part)] = previous.get(id(part)) or (part, _least_rows(part))
                 addresses[i] = arrays[id(part)][1].ctypes.data
         self._least = _Least(addresses, arrays)
 

@@ -1,4 +1,4 @@
-"""The exact covering index: subscriptions as corners in a packed tree, raw values last.
+"""The exact covering index: subscriptions as corners in a packed tree; raw values decide what boxes leave open.
 
 Each subscription becomes components (`components`), each of them a box. The trees propose (`rows`); what boxes, regions
 and balls leave no doubt about needs no proof, and `algebra.covers` decides about the rest on the raw filters: patterns,
@@ -31,7 +31,7 @@ __all__ = ["Around", "DominanceIndex"]
 
 
 class Around(NamedTuple):
-    """The least row that covers a subscription, the rows that it covers, and whether that is the whole answer."""
+    """The least row that covers a subscription, the rows that it covers, and whether the answer is complete."""
 
     cover: int | None
     covered: Rows
@@ -51,11 +51,11 @@ class DominanceIndex:
 
     def __init__(self, pieces: int | None = None) -> None:
         self._rows = RowStore()
-        #: What all proofs of one question may cost together; None: each as much as it needs.
+        #: The budget of all proofs of one question together; None: each proof has the default budget.
         self._verifier = Verifier(self._rows, pieces)
-        #: Questions that are asked together.
+        #: Questions in a batch.
         self.batches = Batches(self._rows, self._verifier)
-        #: With a budget some covers are not seen.
+        #: With a budget some covers are missed.
         self.guarantee = Guarantee.EXACT if pieces is None else Guarantee.SOUND
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class DominanceIndex:
         self._rows.add_corners(rows, self._rows.space.stored_boxes(table))
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         self._rows.remove(row)
 
     # ---- reading
@@ -115,7 +115,7 @@ class DominanceIndex:
         return self._find_covered(subscription, self._verifier.patience())
 
     def find_around(self, subscription: Subscription, go_on: Callable[[], bool]) -> Around:
-        """Return `find_cover` and `find_covered`, or what is known of them when ``go_on`` says that it takes too long.
+        """Return `find_cover` and `find_covered`, or partial results if ``go_on`` ends the search.
 
         ``go_on`` is called before each candidate is verified; False stops the search. Then the answer is right but
         may be incomplete: other subscriptions may cover this one, or be covered by it.
@@ -142,11 +142,11 @@ class DominanceIndex:
         return self.batches.propose_covers([subscription.filters], [decompose(subscription.filters)])[0][0]
 
     def propose_meeting(self, subscription: Subscription) -> Rows:
-        """Return every row that can match an event which the given subscription matches, and perhaps others."""
+        """Return every row that can match an event that the given subscription matches, and perhaps other rows."""
         return self._rows.find_meeting(subscription.filters)
 
     def statistics(self) -> IndexStatistics:
-        """Return how many took which road, and what questions cost so far."""
+        """Return how many rows are handled by which method, and the cost of questions so far."""
         blocks, ties = self._rows.boxes.tree.counters
         details = {**self._rows.statistics(), "nodes": blocks, "ties": ties, "verified": self._verifier.n_verified}
         return IndexStatistics(self.kind, len(self), details)

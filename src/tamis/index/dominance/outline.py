@@ -1,4 +1,4 @@
-"""The outline of a subscription: a box that dominance can compare, and what the box is worth.
+"""The outline of a subscription: a box that dominance can compare, and whether the box is exact.
 
 Keys are float64 and grow with the values, though not strictly: a number is rounded, a string is its first six
 bytes, a boolean or moment is a number. Each attribute has a value axis; strings that are equated have a
@@ -33,13 +33,13 @@ Side = tuple[float, float]
 #: (attribute, part): "" is the value, "=" the string that is equated, a number the coordinate of a vector.
 Place = tuple[str, str]
 
-#: A side that asks for nothing: it meets every interval and every free axis. Turned inside out on purpose.
+#: A side without a requirement: it meets every interval and every free axis. Its ends are exchanged on purpose.
 ANYWHERE: Final[Side] = (math.inf, float(ANY_VALUE))
 #: Any value, but there must be one.
 PRESENT: Final[Side] = (float(ANY_VALUE), math.inf)
 
 _LARGEST: Final = -float(ANY_VALUE)
-#: The lowest end that can be meant; what is below it shares its key.
+#: The lowest exact end; lower values share its key.
 LOWEST: Final = math.nextafter(-_LARGEST, 0.0)
 _ONLY_VALUES: Final = frozenset({Values})
 #: Pieces that are tried to see whether a filter can hold at all.
@@ -79,11 +79,11 @@ def outline_of(filters: Sequence[Filter]) -> Outline | None:
     """
     if len(filters) == 1 and filters[0].rest is None and _ONLY_VALUES.issuperset(map(type, filters[0].constraints)):
         return _outline_of_values(filters[0])
-    return _hull([one for filter in filters if (one := _outline_of_filter(filter)) is not None])
+    return _hull([outline for filter in filters if (outline := _outline_of_filter(filter)) is not None])
 
 
 def _outline_of_values(filter: Filter) -> Outline | None:
-    """Return the outline of a filter that only says which values it allows."""
+    """Return the outline of a filter that has value sets only."""
     sides: dict[Place, Side] = {}
     texts: dict[str, str] = {}
     exact = single = True
@@ -111,7 +111,7 @@ def _outline_of_values(filter: Filter) -> Outline | None:
 
 
 def side_of(allowed: ValueSet, texts: dict[str, str], name: str) -> tuple[Side, bool]:
-    """Return the hull of the values, and whether it is what was meant; the text of an only string is noted."""
+    """Return the hull of the values, and whether it is exact; the text of a single string is stored in ``texts``."""
     if not allowed.cuts:
         return PRESENT, True
     intervals = list(allowed.intervals())
@@ -148,8 +148,10 @@ def _only_string(start: Cut | None, stop: Cut | None) -> str | None:
 
 def _outline_of_filter(filter: Filter) -> Outline | None:
     """Return the outline of any filter; None when it cannot hold."""
-    plain = _outline_of_values(Filter(tuple(one for one in filter.constraints if type(one) is Values)))
-    others = [one for one in filter.constraints if type(one) is not Values]
+    plain = _outline_of_values(
+        Filter(tuple(constraint for constraint in filter.constraints if type(constraint) is Values))
+    )
+    others = [constraint for constraint in filter.constraints if type(constraint) is not Values]
     if plain is None or (not others and filter.rest is None):
         return plain
     budget = Budget(_PIECES)
@@ -157,9 +159,9 @@ def _outline_of_filter(filter: Filter) -> Outline | None:
     if piece is None and not budget.exhausted:
         return None
     outer = dict(plain.outer)
-    for one in others:
-        outer.setdefault((one.attribute, ""), PRESENT)
-        outer.update(ball_sides(one, 1) if isinstance(one, Ball) else ())
+    for constraint in others:
+        outer.setdefault((constraint.attribute, ""), PRESENT)
+        outer.update(ball_sides(constraint, 1) if isinstance(constraint, Ball) else ())
     if piece is None:
         return Outline(outer, None, plain.texts, False, False)
     inner = dict.fromkeys(outer, ANYWHERE) | dict(_inner_sides(piece, plain))
@@ -195,12 +197,12 @@ def _hull(outlines: Sequence[Outline]) -> Outline | None:
     if len(outlines) <= 1:
         return outlines[0] if outlines else None
     first = outlines[0].texts
-    texts = {name: text for name, text in first.items() if all(one.texts.get(name) == text for one in outlines)}
+    texts = {name: text for name, text in first.items() if all(outline.texts.get(name) == text for outline in outlines)}
     inner = None
-    if all(one.inner is not None for one in outlines):
-        inner = _around([one.inner or {} for one in outlines], texts)
-    exact = all(one.exact for one in outlines)
-    return Outline(_around([one.outer for one in outlines], texts), inner, texts, exact, False)
+    if all(outline.inner is not None for outline in outlines):
+        inner = _around([outline.inner or {} for outline in outlines], texts)
+    exact = all(outline.exact for outline in outlines)
+    return Outline(_around([outline.outer for outline in outlines], texts), inner, texts, exact, False)
 
 
 def _around(boxes: Sequence[dict[Place, Side]], texts: dict[str, str]) -> dict[Place, Side]:

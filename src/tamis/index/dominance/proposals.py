@@ -1,4 +1,4 @@
-"""A corner index that is asked by components: which of its boxes may cover them, which may they cover."""
+"""A corner index for components: finds the boxes that may cover a component, and those that it may cover."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["Proposals", "ProposingTree"]
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 _BoolArray = npt.NDArray[np.bool_]
-#: Says of pairs of components that were asked about and stored boxes whether a tie of their ends counts.
+#: Returns for pairs of a component in question and a stored box whether a tie of their ends counts.
 TieCounts = Callable[[_IntArray, Rows], _BoolArray]
 
 
 class Proposals(NamedTuple):
-    """Pairs of a component that was asked about and a stored box; ``sure``: their boxes leave no doubt."""
+    """Pairs of a component in question and a stored box; ``sure``: the boxes alone decide the pair."""
 
     asked: _IntArray
     stored: Rows
@@ -35,7 +35,7 @@ class Proposals(NamedTuple):
 
 
 class ProposingTree:
-    """Boxes of components. Proposals leave out nothing that covers, or is covered."""
+    """Boxes of components. Proposals miss no cover and nothing that is covered."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -58,48 +58,50 @@ class ProposingTree:
             self.tree.install(plan)
 
     def grow(self) -> None:
-        """Give the tree the axes that the space has by now."""
+        """Add the new axes of the space to the tree."""
         if len(self.space) > self.tree.n_axes:
             self.tree.grow(len(self.space))
 
     def find_around(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
         """Return the boxes that may cover each component."""
-        sides = [asked_sides(one, self.space, self.classes) for one in components]
-        asked, stored = self._match(sides, components, np.arange(len(components)))
-        sure = tie_counts(asked, stored)
+        sides = [asked_sides(component, self.space, self.classes) for component in components]
+        question, stored = self._match(sides, components, np.arange(len(components)))
+        sure = tie_counts(question, stored)
         if not sure.all():
-            open_ones = np.unique(asked[~sure])
+            open_ones = np.unique(question[~sure])
             strict = [stretched(sides[k], components[k], 1.0) for k in open_ones.tolist()]
             beyond = self._match(strict, [components[k] for k in open_ones.tolist()], open_ones)
-            sure |= _are_among((asked, stored), beyond)
-        return Proposals(asked, stored, sure)
+            sure |= _are_among((question, stored), beyond)
+        return Proposals(question, stored, sure)
 
     def find_inside(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
         """Return the boxes that each component may cover."""
-        asked, stored = self._fit(components, strict=False)
-        sure = tie_counts(asked, stored)
+        question, stored = self._fit(components, strict=False)
+        sure = tie_counts(question, stored)
         if not sure.all():
-            sure |= _are_among((asked, stored), self._fit(components, strict=True))
-        return Proposals(asked, stored, sure)
+            sure |= _are_among((question, stored), self._fit(components, strict=True))
+        return Proposals(question, stored, sure)
 
     def find_fitting(self, options: Sequence[_FloatArray]) -> tuple[_IntArray, Rows]:
         """Return pairs of a question and a stored box that fits one of its options, float64[4, n, axes], each once."""
         self.grow()
-        found = []
+        keys_of_options = []
         for option in options:
             offsets, stored = self.tree.find_fitting(*option)
-            found.append(np.repeat(np.arange(option.shape[1]), np.diff(offsets)) << 32 | stored)
-        keys = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+            keys_of_options.append(np.repeat(np.arange(option.shape[1]), np.diff(offsets)) << 32 | stored)
+        keys = keys_of_options[0] if len(keys_of_options) == 1 else np.unique(np.concatenate(keys_of_options))
         return keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
 
     def fitting_among(self, component: Component, numbers: Rows) -> Rows:
-        """Return those of some stored boxes that a component may cover, each looked at by itself."""
+        """Return which of the stored boxes ``numbers`` a component may cover, by testing each."""
         options = fits_of(component, self.space, self.classes, strict=False)
-        sides = [{self.space.axis_of[place]: fit for place, fit in one.items() if place[1] != "="} for one in options]
+        sides = [
+            {self.space.axis_of[place]: fit for place, fit in option.items() if place[1] != "="} for option in options
+        ]
         kept = []
         for number in numbers.tolist():
             box = self.tree.find_box(number)
-            if box is not None and any(_fits(one, box) for one in sides):
+            if box is not None and any(_fits(fits, box) for fits in sides):
                 kept.append(number)
         return np.array(kept, np.int32)
 
@@ -109,32 +111,32 @@ class ProposingTree:
         self.grow()
         owner: list[int] = []
         corners: list[_FloatArray] = []
-        for number, box, one in zip(numbers.tolist(), sides, components, strict=True):
-            for literals in self.literals.asked(one):
+        for number, box, component in zip(numbers.tolist(), sides, components, strict=True):
+            for literals in self.literals.asked(component):
                 owner.append(number)
-                corners.append(self.space.asked_sides(box | literals, texts_of(one)))
+                corners.append(self.space.asked_sides(box | literals, texts_of(component)))
         if len(corners) == 1:
             stored = self.tree.find_coverers(*corners[0])
             return np.full(len(stored), numbers[0]), stored
         lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
         offsets, stored = self.tree.match_points(hi, lo)
-        asked = np.repeat(np.array(owner, np.int64), np.diff(offsets))
-        return _once(asked, stored) if len(corners) > len(components) else (asked, stored)
+        question = np.repeat(np.array(owner, np.int64), np.diff(offsets))
+        return _once(question, stored) if len(corners) > len(components) else (question, stored)
 
     def _fit(self, components: Sequence[Component], *, strict: bool) -> tuple[_IntArray, Rows]:
         """Return pairs of a component and a stored box that fits one of its boxes, each once."""
         self.grow()
         owner: list[int] = []
         boxes: list[_FloatArray] = []
-        for k, one in enumerate(components):
-            for fits in fits_of(one, self.space, self.classes, strict):
+        for k, component in enumerate(components):
+            for fits in fits_of(component, self.space, self.classes, strict):
                 owner.append(k)
-                boxes.append(self.space.fitting(fits, one.texts))
+                boxes.append(self.space.fitting(fits, component.texts))
         if not boxes:
             return np.zeros(0, np.int64), NO_ROWS
         offsets, stored = self.tree.find_fitting(*np.array(boxes).transpose(1, 0, 2))
-        asked = np.repeat(np.array(owner, np.int64), np.diff(offsets))
-        return _once(asked, stored) if len(boxes) > len(set(owner)) else (asked, stored)
+        question = np.repeat(np.array(owner, np.int64), np.diff(offsets))
+        return _once(question, stored) if len(boxes) > len(set(owner)) else (question, stored)
 
 
 def _fits(fits: Mapping[int, Fit], box: tuple[Sequence[int], Sequence[float], Sequence[float]]) -> bool:
@@ -149,12 +151,12 @@ def _fits(fits: Mapping[int, Fit], box: tuple[Sequence[int], Sequence[float], Se
     return True
 
 
-def _once(asked: _IntArray, stored: Rows) -> tuple[_IntArray, Rows]:
+def _once(question: _IntArray, stored: Rows) -> tuple[_IntArray, Rows]:
     """Return pairs, each once."""
-    keys = np.unique(asked << 32 | stored)
+    keys = np.unique(question << 32 | stored)
     return keys >> 32, (keys & 0xFFFFFFFF).astype(np.int32)
 
 
 def _are_among(pairs: tuple[_IntArray, Rows], others: tuple[_IntArray, Rows]) -> _BoolArray:
-    """Say which pairs are among others."""
+    """Return which pairs are among others."""
     return np.isin(pairs[0] << 32 | pairs[1], others[0] << 32 | others[1])

@@ -1,4 +1,4 @@
-"""What two conditions on regions demand of the bounding boxes, if one is to cover the other.
+"""The relation that bounding boxes must have if one condition on regions covers another.
 
 A condition (R1, A) covers (R2, B) only if A has one of certain relations to B: those under which whatever has a
 relation of R2 to B has one of R1 to A. If all of them put B in A, so do the boxes; if all put A in B, the boxes too;
@@ -34,7 +34,7 @@ _DISJOINT = relation_set(frozenset({Relation.DISJOINT}))
 
 
 class Demand(enum.Enum):
-    """What the box of a coverer's region must be to the box of the other's."""
+    """The required relation of the box of a coverer's region to the box of the covered region."""
 
     AROUND = enum.auto()
     WITHIN = enum.auto()
@@ -90,8 +90,8 @@ def bounds_of(condition: Spatial) -> tuple[Side, Side]:
 def stored_sides(conditions: tuple[Spatial, ...]) -> Iterator[tuple[Place, Side]]:
     """Yield the sides of the first condition with each set of relations; sets that demand nothing have none."""
     seen: set[tuple[str, int]] = set()
-    for one in conditions:
-        relations = relation_set(one.relations)
-        if relations != ALL and (one.attribute, relations) not in seen:
-            seen.add((one.attribute, relations))
-            yield from zip(places_of(one.attribute, relations), bounds_of(one), strict=True)
+    for condition in conditions:
+        relations = relation_set(condition.relations)
+        if relations != ALL and (condition.attribute, relations) not in seen:
+            seen.add((condition.attribute, relations))
+            yield from zip(places_of(condition.attribute, relations), bounds_of(condition), strict=True)

@@ -31,7 +31,7 @@ _BoolArray = npt.NDArray[np.bool_]
 
 
 class Candidates(NamedTuple):
-    """Rows that may cover questions, and whether they surely do."""
+    """Rows that may cover questions, and whether each cover is proved."""
 
     question: _IntArray
     rows: Rows
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
 
 
 class RowStore:
-    """Subscriptions by row. Candidates leave out nothing that covers, or is covered; sure ones need no proof."""
+    """Subscriptions by row. Candidates miss no cover and nothing that is covered; sure ones need no proof."""
 
     def __init__(self) -> None:
         self.space = Space()
@@ -65,8 +65,10 @@ class RowStore:
 
     def filters(self, row: int) -> tuple[Filter, ...]:
         """Return the filters of a row."""
-        known = self._subscriptions.get(row)
-        return known.filters if known is not None else (self.space.filter_of(self.boxes.tree.find_box(row)),)
+        subscription = self._subscriptions.get(row)
+        return (
+            subscription.filters if subscription is not None else (self.space.filter_of(self.boxes.tree.find_box(row)),)
+        )
 
     @property
     def has_boxes_only(self) -> bool:
@@ -80,9 +82,11 @@ class RowStore:
     ) -> None:
         """Add subscriptions under rows that are free; ``split`` are their components, if these are known."""
         boxes, parts = [], []
-        known = split if split is not None else [decompose(one.filters) for one in subscriptions]
-        for row, one, (components, whole) in zip(rows, subscriptions, known, strict=True):
-            self._subscriptions[row] = one
+        decompositions = (
+            split if split is not None else [decompose(subscription.filters) for subscription in subscriptions]
+        )
+        for row, subscription, (components, whole) in zip(rows, subscriptions, decompositions, strict=True):
+            self._subscriptions[row] = subscription
             if whole and len(components) == 1 and components[0].is_box:
                 boxes.append((row, components[0]))
                 continue
@@ -90,8 +94,8 @@ class RowStore:
                 parts.append((row, components))
             elif whole:
                 self.never.add(row)
-            if not whole or are_linked(one.filters):
-                self._add_hull(row, one.filters, is_loose=not whole)
+            if not whole or are_linked(subscription.filters):
+                self._add_hull(row, subscription.filters, is_loose=not whole)
         for _, component in boxes:
             self.space.name_places(component.sides, component.texts)
         if parts:
@@ -107,7 +111,7 @@ class RowStore:
         self._subscriptions.update(zip(rows.tolist(), subscriptions, strict=False))
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         if row in self.never:
             self.never.remove(row)
         elif row in self.loose:
@@ -121,52 +125,52 @@ class RowStore:
         self._subscriptions.pop(row, None)
         if self._parts.is_sparse:
             living, self._parts = self._parts.rows(), ComponentStore(self.space)
-            split = [(one, decompose(self.filters(one)).components) for one in living]
+            split = [(row, decompose(self.filters(row)).components) for row in living]
             if split:
                 self._parts.add(split)
 
-    # ---- who covers
+    # ---- finding covers
 
     def find_coverers(self, questions: Sequence[tuple[Filter, ...]], split: Sequence[Decomposition]) -> Candidates:
         """Return the rows that may cover each question, each once; ``split`` are the questions in components."""
-        components = [component for one in split for component in one.components]
-        counts = np.array([len(one.components) for one in split], np.int64)
+        components = [component for decomposition in split for component in decomposition.components]
+        counts = np.array([len(decomposition.components) for decomposition in split], np.int64)
         owner = np.repeat(np.arange(len(split)), counts)
-        whole = np.array([one.whole for one in split], np.bool_)
-        found = [self._hull_coverers(questions)]
+        whole = np.array([decomposition.whole for decomposition in split], np.bool_)
+        candidates = [self._hull_coverers(questions)]
         if components:
-            found += (
+            candidates += (
                 _joined(store.find_pairs(components, outwards=True), owner, counts, whole)
                 for store in (self.boxes, self._parts)
                 if len(store)
             )
-        for number in np.flatnonzero((counts == 0) & ~whole).tolist():  # nothing is known of it
+        for number in np.flatnonzero((counts == 0) & ~whole).tolist():  # every row is a candidate
             every = np.array(self.rows(), np.int32)
-            found.append(Candidates(np.full(len(every), number), every, np.zeros(len(every), np.bool_)))
-        return _merged(found)
+            candidates.append(Candidates(np.full(len(every), number), every, np.zeros(len(every), np.bool_)))
+        return _merged(candidates)
 
     def find_coverers_of_corners(self, lo: _FloatArray, hi: _FloatArray) -> Candidates:
         """Return the rows that are not boxes and may cover boxes all of whose ends are meant, each once."""
         pairs = self._parts.find_pairs_of_boxes(lo, hi)
         once = np.ones(len(lo), np.int64)
-        found = [_joined(pairs, np.arange(len(lo)), once, once > 0)]
+        candidates = [_joined(pairs, np.arange(len(lo)), once, once > 0)]
         if len(self._hulls):
             self._hulls.grow()
             offsets, rows = self._hulls.tree.match_points(hi, lo)
-            asked = np.repeat(np.arange(len(lo)), np.diff(offsets))
-            found.append(Candidates(asked, rows, np.zeros(len(rows), np.bool_)))
-        return _merged(found)
+            question = np.repeat(np.arange(len(lo)), np.diff(offsets))
+            candidates.append(Candidates(question, rows, np.zeros(len(rows), np.bool_)))
+        return _merged(candidates)
 
     def _hull_coverers(self, questions: Sequence[tuple[Filter, ...]]) -> Candidates:
-        found: list[Rows] = [NO_ROWS for _ in questions]
+        rows_of: list[Rows] = [NO_ROWS for _ in questions]
         if len(self._hulls):
             self._hulls.grow()
             for number, filters in enumerate(questions):
                 outline = outline_of(filters)
                 if outline is not None:
-                    found[number] = self._hulls.tree.find_coverers(*self.space.asked(outline))
-        question = np.repeat(np.arange(len(questions)), [len(rows) for rows in found])
-        rows = np.concatenate([NO_ROWS, *found])
+                    rows_of[number] = self._hulls.tree.find_coverers(*self.space.asked(outline))
+        question = np.repeat(np.arange(len(questions)), [len(rows) for rows in rows_of])
+        rows = np.concatenate([NO_ROWS, *rows_of])
         return Candidates(question, rows, np.zeros(len(rows), np.bool_))
 
     # ---- what a subscription covers
@@ -177,17 +181,17 @@ class RowStore:
         """Return the rows that each question surely covers, and others that it may cover; see `find_coverers`."""
         sure: list[list[Rows]] = [[NO_ROWS] for _ in questions]
         maybe: list[list[Rows]] = [[NO_ROWS] for _ in questions]
-        wholes = [one.components if one.whole else [] for one in split]
-        components = [component for some in wholes for component in some]
-        owner = np.repeat(np.arange(len(wholes)), [len(some) for some in wholes])
+        wholes = [decomposition.components if decomposition.whole else [] for decomposition in split]
+        components = [component for own_components in wholes for component in own_components]
+        owner = np.repeat(np.arange(len(wholes)), [len(own_components) for own_components in wholes])
         for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
             if components and len(store):
                 pairs = store.find_pairs(components, outwards=False)
                 for number, rows, is_sure in _whole_rows(pairs, owner, counts_of):
                     sure[number].append(rows[is_sure])
                     maybe[number].append(rows[~is_sure])
-        for number, (filters, one) in enumerate(zip(questions, split, strict=True)):
-            maybe[number] += self._covered_hulls(filters, is_linked=not one.whole or are_linked(filters))
+        for number, (filters, decomposition) in enumerate(zip(questions, split, strict=True)):
+            maybe[number] += self._covered_hulls(filters, is_linked=not decomposition.whole or are_linked(filters))
         return [_settled(certain, others) for certain, others in zip(sure, maybe, strict=True)]
 
     def find_covered_by_boxes(self, options: Sequence[_FloatArray], n: int) -> list[tuple[Rows, Rows]]:
@@ -224,11 +228,11 @@ class RowStore:
             return NO_ROWS
         around = self.space.around(outline)
         self.boxes.grow()
-        found = [self.boxes.tree.find_meeting(*around), self._parts.find_meeting(*around)]
-        return np.unique(np.concatenate([*found, self._meeting_hulls(outline)]))
+        meeting = [self.boxes.tree.find_meeting(*around), self._parts.find_meeting(*around)]
+        return np.unique(np.concatenate([*meeting, self._meeting_hulls(outline)]))
 
     def statistics(self) -> dict[str, int]:
-        """Return how many rows took which road, and the bytes of the trees."""
+        """Return how many rows are handled by which method, and the bytes of the trees."""
         parts = self._parts.boxes.tree
         return {
             "plain": len(self.boxes),
@@ -300,9 +304,9 @@ def _by_key_counted(keys: _IntArray, sure: _BoolArray) -> tuple[_IntArray, _Bool
     return once, _by_key(keys, sure, np.logical_and)[1], counts
 
 
-def _merged(found: Sequence[Candidates]) -> Candidates:
+def _merged(candidates: Sequence[Candidates]) -> Candidates:
     """Return candidates of several stores, ordered by question and row, each once."""
-    question, rows, sure = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    question, rows, sure = (np.concatenate(columns) for columns in zip(*candidates, strict=True))
     order = np.lexsort((~sure, rows, question))  # of two that are the same a sure one comes first
     question, rows, sure = question[order], rows[order], sure[order]
     first = np.ones(len(rows), np.bool_)

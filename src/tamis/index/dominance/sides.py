@@ -1,4 +1,4 @@
-"""Where components stand on the axes: stored, sought as covered by others, and sought as covering others.
+"""The sides of components on the axes: as stored, for finding their covers, and for finding what they cover.
 
 * `stored_sides`: the box around a component, with the boxes of its regions.
 * `asked_sides`: what the box of every coverer must contain.
@@ -38,12 +38,12 @@ _NOT_EQUATED: Final = Fit(ANY_VALUE, -2.0, math.nan, math.nan)
 def component_sides(component: Component) -> dict[Place, Side]:
     """Return the box of a component that is to be stored.
 
-    Where two conditions speak of one attribute the place "*" says so: either of them may imply what a coverer says.
+    If two conditions are on one attribute, the place "*" marks it: either of them may imply a condition of a coverer.
     """
     if not component.regions and not component.balls:
         return component.sides
     sides = component.sides | dict(stored_sides(component.regions))
-    names = [*(one.attribute for one in component.regions), *(one.attribute for one in component.balls)]
+    names = [*(region.attribute for region in component.regions), *(ball.attribute for ball in component.balls)]
     return sides | {(name, "*"): (0.0, 0.0) for name in names if names.count(name) > 1}
 
 
@@ -66,26 +66,26 @@ def asked_sides(component: Component, space: Space, classes: dict[str, set[int]]
             sides[name, "~"] = side
     if component.regions:
         sides |= _asked_regions(component.regions, classes)
-    for one in component.balls:
-        for place, side in ball_sides(one, -1):
+    for ball in component.balls:
+        for place, side in ball_sides(ball, -1):
             sides[place] = _loosened(sides.get(place), side)
     return sides
 
 
 def _loosened(first: Side | None, second: Side) -> Side:
-    """Return the side that asks for what either of two asks for."""
+    """Return the side with the requirements of both sides."""
     return second if first is None else (max(first[0], second[0]), min(first[1], second[1]))
 
 
 def _asked_regions(conditions: Sequence[Spatial], classes: dict[str, set[int]]) -> dict[Place, Side]:
     sides: dict[Place, Side] = {}
-    for one in conditions:
-        inner, bounds = relation_set(one.relations), bounds_of(one)
-        for outer in classes.get(one.attribute, ()):
+    for condition in conditions:
+        inner, bounds = relation_set(condition.relations), bounds_of(condition)
+        for outer in classes.get(condition.attribute, ()):
             demand = demand_of(outer, inner)
             if demand is Demand.IMPOSSIBLE:
                 continue
-            for place, (lo, hi) in zip(places_of(one.attribute, outer), bounds, strict=True):
+            for place, (lo, hi) in zip(places_of(condition.attribute, outer), bounds, strict=True):
                 if demand is Demand.AROUND:
                     side = lo, hi
                 elif demand is Demand.ANY:
@@ -119,13 +119,13 @@ def fits_of(component: Component, space: Space, classes: dict[str, set[int]], st
     options.sort(key=len)
     while math.prod(map(len, options)) > _MOST_FITS:
         options.pop()
-    found: list[dict[Place, Fit]] = []
+    combined: list[dict[Place, Fit]] = []
     for chosen in itertools.product(*options):
         joined: dict[Place, Fit] = {}
-        for one in chosen:
-            joined |= one
-        found.append(joined)
-    return found
+        for fits in chosen:
+            joined |= fits
+        combined.append(joined)
+    return combined
 
 
 def _inside(side: Side) -> Fit:
@@ -153,11 +153,15 @@ def _equated_fits(name: str, fits: dict[Place, Fit], component: Component, space
     codes = space.strings.find(key for key in required_keys(component) if key.attribute == name)
     if codes is None or len(codes) > _MOST_STRINGS:
         return [fits]
-    likes = [one for one in component.filter.constraints if isinstance(one, Like) and one.attribute == name]
+    likes = [
+        constraint
+        for constraint in component.filter.constraints
+        if isinstance(constraint, Like) and constraint.attribute == name
+    ]
     options = [fits | {(name, "="): _NOT_EQUATED}]
     for code in codes.tolist():
         text = space.strings.at(code)[name]
-        if all(meets(one, text) for one in likes):
+        if all(meets(like, text) for like in likes):
             options.append({(name, ""): _inside((string_key(text),) * 2), (name, "="): _inside((code, code))})
     return options
 
@@ -167,15 +171,17 @@ def _region_fits(
 ) -> Iterator[list[dict[Place, Fit]]]:
     """Yield for one condition on each attribute the boxes of all conditions that may imply it."""
     drivers: dict[str, Spatial] = {}
-    for one in conditions:
-        if relation_set(one.relations) != ALL:
-            drivers.setdefault(one.attribute, one)
-    for one in drivers.values():
+    for condition in conditions:
+        if relation_set(condition.relations) != ALL:
+            drivers.setdefault(condition.attribute, condition)
+    for condition in drivers.values():
         options = [
-            fits for inner in sorted(classes.get(one.attribute, ())) if (fits := _bounds_fit(one, inner)) is not None
+            fits
+            for inner in sorted(classes.get(condition.attribute, ()))
+            if (fits := _bounds_fit(condition, inner)) is not None
         ]
-        if space.has((one.attribute, "*")):
-            options.append({(one.attribute, "*"): _FREE})
+        if space.has((condition.attribute, "*")):
+            options.append({(condition.attribute, "*"): _FREE})
         yield options
 
 
@@ -196,12 +202,12 @@ def _bounds_fit(condition: Spatial, inner: int) -> dict[Place, Fit] | None:
 
 def _ball_fits(balls: Sequence[Ball], space: Space) -> Iterator[list[dict[Place, Fit]]]:
     drivers: dict[str, Ball] = {}
-    for one in balls:
-        if not one.negated:
-            drivers.setdefault(one.attribute, one)
-    for one in drivers.values():
-        cube = {place: _inside(side) for place, side in ball_sides(one, 1)}
+    for ball in balls:
+        if not ball.negated:
+            drivers.setdefault(ball.attribute, ball)
+    for ball in drivers.values():
+        cube = {place: _inside(side) for place, side in ball_sides(ball, 1)}
         options = [cube] if all(space.has(place) for place in cube) else []
-        if space.has((one.attribute, "*")):
-            options.append({(one.attribute, "*"): _FREE})
+        if space.has((ball.attribute, "*")):
+            options.append({(ball.attribute, "*"): _FREE})
         yield options

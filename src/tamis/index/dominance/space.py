@@ -30,12 +30,12 @@ Corners = tuple[_FloatArray, _FloatArray]
 #: An axis, and the lower and upper ends of n boxes on it.
 _ColumnSide = tuple[int, _FloatArray, _FloatArray]
 
-#: Parts of an attribute that tell something of covered subscriptions only; "l" also of coverers, if it is asked for.
+#: Parts of an attribute that describe covered subscriptions only; "l" also describes coverers, if the question has it.
 SILENT: Final = frozenset({"w", "*", "l"})
 
 
 class Fit(NamedTuple):
-    """What a stored side must be: ``low_end <= most_low``, ``high_end >= least_high``, both in ``[lo, hi]``."""
+    """A requirement on a stored side: ``low_end <= most_low``, ``high_end >= least_high``, both in ``[lo, hi]``."""
 
     least_high: float
     most_low: float
@@ -61,7 +61,7 @@ class Space:
         self.strings = KnownTexts()
         #: Axes that tell something of covered subscriptions only: a coverer may lie anywhere there.
         self.silent: list[int] = []
-        #: NaN for both sides of each axis; copying them is quicker than making them.
+        #: NaN for both sides of each axis; copying them is faster than creating them.
         self._nowhere = np.full((2, 1), math.nan)
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class Space:
         return self._spread(table, -math.inf, math.inf)
 
     def asked_boxes(self, table: SubscriptionTable) -> Corners:
-        """Return the corners of a table of boxes that are asked about; free axes are NaN."""
+        """Return the corners of the boxes of a table, for a question; free axes are NaN."""
         lo, hi = self._spread(table, math.nan, math.nan)
         free = np.isneginf(lo) & np.isposinf(hi)
         lo[free] = hi[free] = np.nan
@@ -165,13 +165,13 @@ class Space:
             start = None if lo <= ANY_VALUE else (lo, 0)
             stop = None if hi == math.inf else (hi, 1)
             constraints.append(Values(names[axis], ValueSet.between(start, stop)))
-        return Filter(tuple(sorted(constraints, key=lambda one: one.attribute)))
+        return Filter(tuple(sorted(constraints, key=lambda constraint: constraint.attribute)))
 
     def _bounded(self, sides: Mapping[Place, Side], texts: Mapping[str, str]) -> _FloatArray:
         if self._nowhere.shape[1] != len(self):
             self._nowhere = np.full((2, len(self)), math.nan)
         corner = self._nowhere.copy()
-        self._write(sides, texts, corner[0], corner[1])  # quicker than to unpack it
+        self._write(sides, texts, corner[0], corner[1])  # faster than unpacking it
         return corner
 
     def _free(self, value: float) -> _FloatArray:
@@ -210,7 +210,7 @@ def stored_columns(space: Space, columns: TextColumns) -> Corners:
 
 
 def asked_columns(space: Space, columns: TextColumns) -> Corners:
-    """Return the corners of closed ranges that are asked about; free axes are NaN."""
+    """Return the corners of closed ranges, for a question; free axes are NaN."""
     lo, hi = _spread_columns(space, columns, math.nan, math.nan)
     for name in (*columns.ranges, *columns.strings):
         pattern = space.axis_of.get((name, "~"))
@@ -246,7 +246,7 @@ def _range_options(space: Space, columns: TextColumns) -> Iterator[list[list[_Co
 
 
 def _string_options(space: Space, columns: TextColumns) -> Iterator[list[list[_ColumnSide]]]:
-    """Yield for each attribute what is covered by an equated string: the same string, or a pattern it may satisfy."""
+    """Yield for each attribute what an equated string covers: the same string, or a pattern that it may satisfy."""
     for name, texts in columns.strings.items():
         keys, options = np.array([string_key(text) for text in texts]), list[list[_ColumnSide]]()
         if space.has((name, "")) and space.has((name, "=")):

@@ -1,4 +1,4 @@
-"""Subscriptions by their components, in two stores that are asked alike.
+"""Subscriptions by their components, in two stores with the same interface.
 
 * `BoxStore`: subscriptions that are one box, each end of which is meant. The tree's row is the subscription's.
 * `ComponentStore`: all others. A row may have several components; each is a box with a number of its own, its
@@ -33,16 +33,16 @@ _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 _BoolArray = npt.NDArray[np.bool_]
 
-#: What is known of a stored component: its numbers, its strings are exact; it has no pattern.
+#: Flags of a stored component: its numbers are exact, its strings are exact, it has no pattern.
 _NUMBERS, _STRINGS, _PLAIN = 1, 2, 4
 #: Dead components that are kept, at least; beyond that as many as living ones.
 _DEAD: Final = 4_096
-#: Boxes that are compared one by one with what a pattern covers; of more the tree chooses first.
+#: Largest number of boxes that are compared directly with a pattern's range; with more, the tree selects first.
 _FEW: Final = 64
 
 
 class Pairs(NamedTuple):
-    """Components that were asked about, stored ones by row and number, and what is known of each pair: YES or OPEN."""
+    """Pairs of a component in question and a stored one (row and number), with a verdict: YES or OPEN."""
 
     asked: _IntArray
     rows: Rows
@@ -55,19 +55,19 @@ class BoxStore(ProposingTree):
 
     def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
         """Return rows that may cover the components, or (not ``outwards``) that they may cover; none is left out."""
-        exact = np.array([one.exact_numbers for one in components], np.bool_)
+        exact = np.array([component.exact_numbers for component in components], np.bool_)
         find = self.find_around if outwards else self.find_inside
-        asked, stored, sure = find(components, lambda asked, stored: exact[asked])
-        plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
+        question, stored, sure = find(components, lambda question, stored: exact[question])
+        plain = np.array([component.exact_strings and not component.witnesses for component in components], np.bool_)
         if not outwards:  # a box implies no condition
-            plain &= [not (one.regions or one.balls) for one in components]
-        verdicts = np.where(sure & plain[asked], YES, OPEN).astype(np.int8)
-        return Pairs(asked, stored, stored, verdicts)
+            plain &= [not (component.regions or component.balls) for component in components]
+        verdicts = np.where(sure & plain[question], YES, OPEN).astype(np.int8)
+        return Pairs(question, stored, stored, verdicts)
 
     def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
         """Return the rows that boxes cover whose ends are all meant; see `ProposingTree.find_fitting`."""
-        asked, stored = self.find_fitting(options)
-        return Pairs(asked, stored, stored, np.full(len(stored), YES, np.int8))
+        question, stored = self.find_fitting(options)
+        return Pairs(question, stored, stored, np.full(len(stored), YES, np.int8))
 
 
 class ComponentStore:
@@ -78,7 +78,7 @@ class ComponentStore:
         self._attributes: dict[str, int] = {}
         self._conditions = Conditions(self._attributes)
         self._texts = KnownTexts()
-        #: Per component its row and what is known of it.
+        #: The row and the flags of each component.
         self._row_of = np.zeros(0, np.int32)
         self._flags = np.zeros(0, np.uint8)
         #: ``{row: (first component, number of components)}``.
@@ -97,17 +97,17 @@ class ComponentStore:
 
     def add(self, added: Sequence[tuple[int, Sequence[Component]]]) -> None:
         """Add rows with their components."""
-        components = [one for _, some in added for one in some]
+        components = [component for _, own_components in added for component in own_components]
         first, self._n = self._n, self._n + len(components)
         self._make_room()
         at = first
-        for row, some in added:
-            self._spans[row] = at, len(some)
-            self._row_of[at : at + len(some)] = row
-            at += len(some)
-        self._flags[first : self._n] = [_flags_of(one) for one in components]
-        for one in components:
-            for test in one.regions:
+        for row, own_components in added:
+            self._spans[row] = at, len(own_components)
+            self._row_of[at : at + len(own_components)] = row
+            at += len(own_components)
+        self._flags[first : self._n] = [_flags_of(component) for component in components]
+        for component in components:
+            for test in component.regions:
                 if relation_set(test.relations) != ALL:
                     self.boxes.classes.setdefault(test.attribute, set()).add(relation_set(test.relations))
         self._conditions.append(components)
@@ -115,7 +115,7 @@ class ComponentStore:
         self._add_boxes(first, components)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         first, count = self._spans.pop(row)
         for number in range(first, first + count):
             self.boxes.tree.remove_one(number)
@@ -134,33 +134,33 @@ class ComponentStore:
         """
         if not self._spans:
             return _NO_PAIRS
-        exact = np.array([one.exact_numbers for one in components], np.bool_)
+        exact = np.array([component.exact_numbers for component in components], np.bool_)
 
-        def tie_counts(asked: _IntArray, stored: Rows) -> _BoolArray:
+        def tie_counts(question: _IntArray, stored: Rows) -> _BoolArray:
             is_meant: _BoolArray = self._flags[stored] & _NUMBERS != 0
-            return exact[asked] & is_meant
+            return exact[question] & is_meant
 
-        asked, stored, sure = (self.boxes.find_around if outwards else self._find_inside)(components, tie_counts)
-        plain = np.array([one.exact_strings and not one.witnesses for one in components], np.bool_)
-        sure &= plain[asked] & (self._flags[stored] & (_STRINGS | _PLAIN) == _STRINGS | _PLAIN)
-        implied = self._decide(components, asked.astype(np.int32), stored, outwards=outwards)
-        return self._judged(asked, stored, sure, implied)
+        question, stored, sure = (self.boxes.find_around if outwards else self._find_inside)(components, tie_counts)
+        plain = np.array([component.exact_strings and not component.witnesses for component in components], np.bool_)
+        sure &= plain[question] & (self._flags[stored] & (_STRINGS | _PLAIN) == _STRINGS | _PLAIN)
+        implied = self._decide(components, question.astype(np.int32), stored, outwards=outwards)
+        return self._judged(question, stored, sure, implied)
 
     def _find_inside(self, components: Sequence[Component], tie_counts: TieCounts) -> Proposals:
         """Return the boxes that each component may cover: those with the literals of its patterns, or by the tree."""
-        if not any(one.witnesses for one in components):
+        if not any(component.witnesses for component in components):
             return self.boxes.find_inside(components, tie_counts)
-        found: list[Proposals] = []
-        for number, one in enumerate(components):
-            listed = self._texts.find(required_keys(one)) if one.witnesses else None
-            if listed is not None and (len(listed) <= _FEW or _has_patterns_only(one)):
-                stored = self.boxes.fitting_among(one, listed)
-                found.append(Proposals(np.full(len(stored), number), stored, np.zeros(len(stored), np.bool_)))
+        proposals: list[Proposals] = []
+        for number, component in enumerate(components):
+            listed = self._texts.find(required_keys(component)) if component.witnesses else None
+            if listed is not None and (len(listed) <= _FEW or _has_patterns_only(component)):
+                stored = self.boxes.fitting_among(component, listed)
+                proposals.append(Proposals(np.full(len(stored), number), stored, np.zeros(len(stored), np.bool_)))
                 continue
-            asked, stored, sure = self.boxes.find_inside([one], _of_one(tie_counts, number))
+            question, stored, sure = self.boxes.find_inside([component], _of_one(tie_counts, number))
             keep = slice(None) if listed is None else np.isin(stored, listed, assume_unique=True)
-            found.append(Proposals(asked[keep] + number, stored[keep], sure[keep]))
-        return Proposals(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+            proposals.append(Proposals(question[keep] + number, stored[keep], sure[keep]))
+        return Proposals(*(np.concatenate(columns) for columns in zip(*proposals, strict=True)))
 
     def find_pairs_of_boxes(self, lo: _FloatArray, hi: _FloatArray) -> Pairs:
         """Return the components that may cover boxes whose ends are all meant, float64[n, axes]."""
@@ -168,17 +168,17 @@ class ComponentStore:
             return _NO_PAIRS
         self.boxes.grow()
         offsets, stored = self.boxes.tree.match_points(hi, lo)
-        asked = np.repeat(np.arange(len(lo)), np.diff(offsets))
+        question = np.repeat(np.arange(len(lo)), np.diff(offsets))
         exact = _NUMBERS | _STRINGS | _PLAIN
         implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
-        return self._judged(asked, stored, self._flags[stored] & exact == exact, implied)
+        return self._judged(question, stored, self._flags[stored] & exact == exact, implied)
 
     def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
         """Return the components that boxes may cover whose ends are all meant; see `ProposingTree.find_fitting`."""
-        asked, stored = self.boxes.find_fitting(options)
+        question, stored = self.boxes.find_fitting(options)
         exact = _NUMBERS | _STRINGS | _PLAIN
         implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=False)
-        return self._judged(asked, stored, self._flags[stored] & exact == exact, implied)
+        return self._judged(question, stored, self._flags[stored] & exact == exact, implied)
 
     def find_meeting(self, lo: _FloatArray, hi: _FloatArray) -> Rows:
         """Return the rows of which a component has something in common with one box, ascending."""
@@ -199,30 +199,32 @@ class ComponentStore:
 
     def _add_boxes(self, first: int, components: Sequence[Component]) -> None:
         space, literals = self.boxes.space, self.boxes.literals
-        sides = [component_sides(one) | literals.stored(one) for one in components]
-        for box, one in zip(sides, components, strict=True):
-            space.name_places(box, one.texts)
-        corners = [space.stored_sides(box, one.texts) for box, one in zip(sides, components, strict=True)]
+        sides = [component_sides(component) | literals.stored(component) for component in components]
+        for box, component in zip(sides, components, strict=True):
+            space.name_places(box, component.texts)
+        corners = [space.stored_sides(box, component.texts) for box, component in zip(sides, components, strict=True)]
         lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
         self.boxes.add(lo, hi, np.arange(first, self._n, dtype=np.int32))
 
-    def _decide(self, components: Sequence[Component], asked: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
-        """Say of each pair whether the conditions of one imply those of the other."""
-        if not len(stored) or not (self._conditions.has_any or any(one.regions or one.balls for one in components)):
+    def _decide(self, components: Sequence[Component], question: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
+        """Return for each pair whether the conditions of one imply those of the other."""
+        if not len(stored) or not (
+            self._conditions.has_any or any(component.regions or component.balls for component in components)
+        ):
             return np.full(len(stored), YES, np.int8)
-        given = Conditions(self._attributes)
-        given.append(components)
+        own_conditions = Conditions(self._attributes)
+        own_conditions.append(components)
         if outwards:
-            return self._conditions.decide(stored, given, asked)
-        return given.decide(asked, self._conditions, stored)
+            return self._conditions.decide(stored, own_conditions, question)
+        return own_conditions.decide(question, self._conditions, stored)
 
-    def _judged(self, asked: _IntArray, stored: Rows, sure: _BoolArray, implied: Verdicts) -> Pairs:
+    def _judged(self, question: _IntArray, stored: Rows, sure: _BoolArray, implied: Verdicts) -> Pairs:
         """Return the pairs whose conditions may be implied."""
         verdicts = np.where(sure & (implied == YES), YES, OPEN).astype(np.int8)
         keep = implied != NO
         if not keep.all():
-            asked, stored, verdicts = asked[keep], stored[keep], verdicts[keep]
-        return Pairs(asked, self._row_of[stored], stored, verdicts)
+            question, stored, verdicts = question[keep], stored[keep], verdicts[keep]
+        return Pairs(question, self._row_of[stored], stored, verdicts)
 
 
 _NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np.int8))
@@ -231,12 +233,12 @@ _A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
 
 
 def _of_one(tie_counts: TieCounts, number: int) -> TieCounts:
-    """Return the same of one component alone, which has number 0 then."""
-    return lambda asked, stored: tie_counts(asked + number, stored)
+    """Return the same function for a single component, which then has number 0."""
+    return lambda question, stored: tie_counts(question + number, stored)
 
 
 def _has_patterns_only(component: Component) -> bool:
-    return all(isinstance(one, Like) for one in component.filter.constraints)
+    return all(isinstance(constraint, Like) for constraint in component.filter.constraints)
 
 
 def _flags_of(component: Component) -> int:

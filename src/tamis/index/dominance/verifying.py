@@ -1,4 +1,4 @@
-"""Candidates for covering that boxes leave open are verified here, on raw filters and under a budget."""
+"""Verifies the covering candidates that boxes leave undecided, on raw filters and within a budget."""
 
 from __future__ import annotations
 

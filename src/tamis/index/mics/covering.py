@@ -1,4 +1,4 @@
-"""Covers found by cells: ranges of keys propose, proofs on raw values decide.
+"""Finds covers by cells: ranges of keys give candidates, proofs on raw values decide.
 
 A subscription that covers another lies over all of its cells, so it owns the keys of the lowest and of the highest
 cell of the other's box. The owners of both keys are candidates, and `tamis.algebra.covers` decides about each.
@@ -30,7 +30,7 @@ class CellCovering(OneByOne):
 
     Guarantee: SOUND. A condition that has no cells of its own, as LIKE, takes the cells of its hull, and a cover whose
     hull is smaller is overlooked. Cost: two look-ups for each group of axes, and a proof for each candidate. When not
-    to use it: "exact" proposes fewer candidates; this index shows what cells alone are worth.
+    to use it: "exact" proposes fewer candidates; this index shows how good cells alone are.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> index = CellCovering()
@@ -69,7 +69,7 @@ class CellCovering(OneByOne):
             self._groups.add(row, subscription)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         del self._subscriptions[row]
         self._never.discard(row)
         self._groups.remove(row)
@@ -90,15 +90,15 @@ class CellCovering(OneByOne):
         """Return the rows the given subscription is proved to cover, ascending."""
         prover = Prover(self._pieces)
         candidates = self._groups.meeting(subscription)
-        found = [
+        rows = [
             row
             for row in sorted({*candidates, *self._never})
             if prover.is_covered(self._subscriptions[row].filters, subscription.filters)
         ]
-        return np.array(found, np.int32)
+        return np.array(rows, np.int32)
 
     def statistics(self) -> IndexStatistics:
-        """Return what is indexed, and how many candidates were proved."""
+        """Return the contents, and the number of proved candidates."""
         axes = ", ".join(axis.attribute for space in self._groups.spaces for axis, _ in space.axes)
         return IndexStatistics(self.kind, len(self), {"axes": axes, "bits": self._bits, **self._counts})
 

@@ -22,7 +22,7 @@ from tamis.model.tables import EventTable
 
 __all__ = ["MAX_RANGES", "RangeGroups"]
 
-#: Ranges of one subscription; more are coarsened outward, and more candidates are asked exactly.
+#: Ranges of one subscription; more are coarsened outward, and more candidates must be verified.
 MAX_RANGES = 64
 
 IntArray = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass
 class RangeGroups:
-    """Spaces and what is indexed in them; replaced as a whole when new spaces are learned."""
+    """Spaces with the subscriptions indexed in them; replaced as a whole when new spaces are learned."""
 
     spaces: Sequence[ContentSpace]
     indexes: list[SubscriptionIndex] = field(default_factory=list)
@@ -47,44 +47,46 @@ class RangeGroups:
             index.add(row, ranges)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         for index, ranges in zip(self.indexes, self.ranges.pop(row), strict=True):
             index.remove(row, ranges)
 
     def candidates(self, event: Event) -> IntArray:
         """Return the rows that may match, ascending."""
-        found: IntArray | None = None
+        common: IntArray | None = None
         for space, index in zip(self.spaces, self.indexes, strict=True):
             rows = index.owners_meeting(space.ranges_of_event(event))
-            found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
-        return np.empty(0, np.int64) if found is None else found
+            common = rows if common is None else np.intersect1d(common, rows, assume_unique=True)
+        return np.empty(0, np.int64) if common is None else common
 
     def candidates_of_table(self, events: EventTable) -> list[IntArray]:
         """Return the rows that may match each event."""
-        found: list[IntArray] = []
+        common: list[IntArray] = []
         for space, index in zip(self.spaces, self.indexes, strict=True):
             keys, spread = space.keys_of_table(events)
             offsets, owners = index.owners(keys)
-            rows = [np.sort(one) for one in np.split(owners, offsets[1:-1])] if len(keys) else []
+            rows = (
+                [np.sort(owners_of_event) for owners_of_event in np.split(owners, offsets[1:-1])] if len(keys) else []
+            )
             for i, ranges in spread.items():
                 rows[i] = index.owners_meeting(ranges)
-            together = zip(found, rows, strict=True)
-            found = [np.intersect1d(a, b, assume_unique=True) for a, b in together] if found else rows
-        return found
+            together = zip(common, rows, strict=True)
+            common = [np.intersect1d(a, b, assume_unique=True) for a, b in together] if common else rows
+        return common
 
     def possible_covers(self, subscription: Subscription) -> list[int]:
         """Return the rows that own two opposite corners of a subscription's cells, ascending."""
-        found: IntArray | None = None
+        common: IntArray | None = None
         for space, index in zip(self.spaces, self.indexes, strict=True):
             corners = space.corners_of(subscription)
             rows = index.possible_covers(corners)
-            found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
-        return [] if found is None else found.tolist()
+            common = rows if common is None else np.intersect1d(common, rows, assume_unique=True)
+        return [] if common is None else common.tolist()
 
     def meeting(self, subscription: Subscription) -> list[int]:
         """Return the rows that share a cell with a subscription in each space, ascending."""
-        found: IntArray | None = None
+        common: IntArray | None = None
         for space, index in zip(self.spaces, self.indexes, strict=True):
             rows = index.owners_meeting(space.ranges_of(subscription, MAX_RANGES))
-            found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
-        return [] if found is None else found.tolist()
+            common = rows if common is None else np.intersect1d(common, rows, assume_unique=True)
+        return [] if common is None else common.tolist()

@@ -1,4 +1,4 @@
-"""The receiving end of a link between two brokers: the keys that the neighbour asked for.
+"""The receiving end of a link between two brokers: the keys that the neighbour subscribed to.
 
 The sender keeps the union of the ranges of all subscriptions that lie behind it as seen from the neighbour
 (`tamis.routing.policies.cell_tables.CellSummary`). Each change of it gives a `RangePlan`, the difference of the union
@@ -43,13 +43,13 @@ TableKeys = tuple[npt.NDArray[np.int64], dict[int, Runs]]
 
 
 def version_of(spaces: Sequence[ContentSpace]) -> str:
-    """Return the common name of the spaces of a link."""
+    """Return one version name for all spaces of a link."""
     return "+".join(space.version for space in spaces)
 
 
 @dataclass
 class RangeReceiver:
-    """The other end of a link: the keys the neighbour asked for, kept up to date by plans.
+    """The other end of a link: the keys the neighbour subscribed to, kept up to date by plans.
 
     It is COMPLETE and not SOUND: every event that matches a subscription behind the link is forwarded.
     """
@@ -63,9 +63,9 @@ class RangeReceiver:
         self._tables = [RangeTable(space.n_keys) for space in self.spaces]
 
     def apply(self, plan: RangePlan) -> tuple[RangeDelta, ...]:
-        """Take over a change, what is added first, then what is removed; return how the set of each space changed.
+        """Apply a change, additions first, then removals; return how the set of each space changed.
 
-        Costs in proportion to the plan, and for a snapshot to what was known, too.
+        The cost is proportional to the plan; for a snapshot also to the previous set.
         """
         if plan.version != self.version or len(plan.parts) != len(self._tables):
             self.is_lost = True
@@ -74,14 +74,14 @@ class RangeReceiver:
             return self._replace(plan)
         changes = []
         for table, delta in zip(self._tables, plan.parts, strict=True):
-            # Counts are 0 or 1 here: what is there is not added again, what is not there is not removed.
+            # Counts are 0 or 1 here: an existing key is not added again, a missing one is not removed.
             gained = table.add(table.uncovered(delta.added))
             lost = table.remove(difference(delta.removed, table.uncovered(delta.removed)))
             changes.append(RangeDelta(difference(gained, lost), difference(lost, gained)))
         return tuple(changes)
 
     def matches(self, event: Event) -> bool:
-        """Whether an event has to go over the link."""
+        """Whether an event must be forwarded over the link."""
         return self.matches_keys([space.ranges_of_event(event) for space in self.spaces])
 
     def matches_keys(self, keys: Sequence[Runs]) -> bool:
@@ -97,29 +97,29 @@ class RangeReceiver:
         return True
 
     def matches_table(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether it has to go over the link."""
+        """Return for each event of a table whether it has to go over the link."""
         return self.matches_keys_of_table([space.keys_of_table(events) for space in self.spaces], len(events))
 
     def matches_keys_of_table(self, keyed: Sequence[TableKeys], n_events: int) -> npt.NDArray[np.bool_]:
-        """Say the same of events whose keys, `ContentSpace.keys_of_table` in each space, are known."""
-        found = np.ones(n_events, bool)
+        """Return the same for events with known keys, `ContentSpace.keys_of_table` in each space."""
+        is_wanted = np.ones(n_events, bool)
         if self.is_lost:
-            return found
+            return is_wanted
         for table, (keys, spread) in zip(self._tables, keyed, strict=True):
             inside = table.matches(keys)
             for row, ranges in spread.items():
                 inside[row] = self._meets(table, ranges)
-            found &= inside
-        return found
+            is_wanted &= inside
+        return is_wanted
 
     def ranges(self) -> tuple[Runs, ...]:
-        """Return the keys asked for in each space."""
+        """Return the subscribed keys in each space."""
         return tuple(table.ranges() for table in self._tables)
 
     @property
     def n_ranges(self) -> int:
-        """How many ranges the tables hold."""
-        return sum(len(one) for one in self.ranges())
+        """The number of ranges the tables hold."""
+        return sum(len(range_) for range_ in self.ranges())
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless no range is held twice."""
@@ -134,11 +134,11 @@ class RangeReceiver:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key is asked for; a lost receiver lets all events pass."""
+        """Whether no key is subscribed; a lost receiver lets all events pass."""
         return not self.is_lost and all(table.is_empty for table in self._tables)
 
     def _replace(self, plan: RangePlan) -> tuple[RangeDelta, ...]:
-        """Take over a snapshot; return how the set of each space changed."""
+        """Replace the sets by a snapshot; return how the set of each space changed."""
         before = self.ranges()
         self._tables = [RangeTable(space.n_keys) for space in self.spaces]
         self.is_lost = False
@@ -150,4 +150,4 @@ class RangeReceiver:
 
     def _meets(self, table: RangeTable, ranges: Runs) -> bool:
         """Whether a key of these ranges is in the table."""
-        return any(len(difference(one[None, :], table.uncovered(one[None, :]))) for one in ranges)
+        return any(len(difference(range_[None, :], table.uncovered(range_[None, :]))) for range_ in ranges)

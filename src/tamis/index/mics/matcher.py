@@ -1,4 +1,4 @@
-"""The MICS matcher: keys on a Hilbert curve propose, raw values decide.
+"""The MICS matcher: keys on a Hilbert curve give candidates, raw values decide.
 
 A few axes are indexed, the most selective ones; each subscription is its ranges of keys on the curve through them
 (`space`), kept with its owner (`subscription_index`). An event has a key, which finds candidates; the exact predicate
@@ -86,7 +86,7 @@ class MicsMatcher:
             raise
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         del self._subscriptions[row]
         self._groups.remove(row)
 
@@ -114,7 +114,7 @@ class MicsMatcher:
         )
 
     def statistics(self) -> IndexStatistics:
-        """Return what is indexed, and how many candidates an event had on average."""
+        """Return the contents, and the average number of candidates per event."""
         groups = self._groups
         details: Mapping[str, int | float | str] = {
             "axes": ", ".join(
@@ -127,7 +127,7 @@ class MicsMatcher:
         return IndexStatistics("mics", len(self), details)
 
     def _learn(self) -> None:
-        """Choose spaces by the subscriptions there are, and index them again; readers go on with the old ones."""
+        """Choose spaces by the current subscriptions, and index them again; readers continue with the old spaces."""
         held = dict(self._subscriptions)
         groups = RangeGroups(group_axes(list(held.values()), self._n_groups, self._n_axes))
         for row, subscription in held.items():
@@ -138,6 +138,10 @@ class MicsMatcher:
     def _confirmed(self, event: Event, candidates: IntArray) -> Rows:
         self._n_events += 1
         self._n_candidates += len(candidates)
-        found = ((row, self._subscriptions.get(row)) for row in candidates.tolist())
-        matched = [row for row, one in found if one is not None and matches_subscription(event, one)]
+        stored = ((row, self._subscriptions.get(row)) for row in candidates.tolist())
+        matched = [
+            row
+            for row, subscription in stored
+            if subscription is not None and matches_subscription(event, subscription)
+        ]
         return np.array(matched, dtype=np.int32)

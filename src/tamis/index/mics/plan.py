@@ -1,4 +1,4 @@
-"""What goes over a link when the union of its ranges changes, and how it is written as bytes.
+"""The message about a change of the union of a link's ranges, and its encoding as bytes.
 
 The bytes of a plan: a mark, the version of the spaces, whether it is a snapshot, and for each space the ranges that
 come and those that go. Ranges are ascending, so each is two small numbers, the keys left out before it and the keys
@@ -25,7 +25,7 @@ _KEY_BITS = 62
 
 @dataclass(frozen=True, eq=False)
 class RangeDelta:
-    """The change of one union: first these ranges come, then those go."""
+    """The change of one union: ranges that are added first, then ranges that are removed."""
 
     added: Runs
     removed: Runs
@@ -38,7 +38,7 @@ class RangeDelta:
 
 @dataclass(frozen=True, eq=False)
 class RangePlan:
-    """A change of all unions of a link, one `RangeDelta` for each space; ``is_full``: it replaces what was known."""
+    """A change of all unions of a link, one `RangeDelta` for each space; ``is_full``: it replaces the previous sets."""
 
     version: str
     parts: tuple[RangeDelta, ...]
@@ -46,12 +46,12 @@ class RangePlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to tell."""
+        """Whether there is no change."""
         return not self.is_full and not self.n_ranges
 
     @property
     def n_ranges(self) -> int:
-        """How many ranges come and go."""
+        """The number of ranges come and go."""
         return sum(len(part.added) + len(part.removed) for part in self.parts)
 
     def then(self, later: RangePlan) -> RangePlan:
@@ -60,7 +60,7 @@ class RangePlan:
             return later
         if later.version != self.version or len(later.parts) != len(self.parts):
             raise ModelError("plans of different spaces cannot be joined; send a snapshot")
-        parts = tuple(one.then(other) for one, other in zip(self.parts, later.parts, strict=True))
+        parts = tuple(part.then(other) for part, other in zip(self.parts, later.parts, strict=True))
         return RangePlan(self.version, parts, self.is_full)
 
     def to_bytes(self) -> bytes:
@@ -76,7 +76,7 @@ class RangePlan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RangePlan:
-        """Read a plan; `ModelError` when the bytes are none."""
+        """Read a plan; raise `ModelError` if the bytes are not valid."""
         if len(data) > MAX_PLAN_BYTES:
             raise LimitError("bytes of a range plan", len(data), MAX_PLAN_BYTES)
         if not data.startswith(_MARK):
@@ -92,7 +92,7 @@ class RangePlan:
         is_full, n_parts = _take(numbers, 1), _take(numbers, MAX_PLAN_BYTES)
         parts = [RangeDelta(_read_runs(numbers), _read_runs(numbers)) for _ in range(n_parts)]
         if next(numbers, None) is not None:
-            raise ValueError("it goes on after its end")
+            raise ValueError("there are bytes after its end")
         return cls(version.decode("ascii"), tuple(parts), bool(is_full))
 
 
@@ -127,7 +127,7 @@ def _take(numbers: Iterator[int], most: int | None = None) -> int:
     if number is None:
         raise ValueError("it ends too early")
     if most is not None and number > most:
-        raise ValueError(f"it says {number} where at most {most} can be")
+        raise ValueError(f"{number} is above the limit of {most}")
     return number
 
 

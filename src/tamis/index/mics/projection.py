@@ -1,4 +1,4 @@
-"""Which attributes to index: those that tell subscriptions apart best.
+"""Chooses the attributes to index: those that distinguish subscriptions best.
 
 The *selectivity* of an axis is how little of it a filter takes on average: 1 for an axis that no filter constrains. The
 axes are taken greedily, the most selective first. Their cells follow the bounds of the subscriptions, which are the
@@ -55,8 +55,8 @@ def group_axes(
 
     Implements: [mics] section 8, dimensions partitioned into subsets.
     """
-    found = [axis for axis, _ in ranked_axes(subscriptions, bits, events)]
-    ranked = [one for one in found if not names or one[0].attribute in names][: n_groups * n_axes]
+    axes = [axis for axis, _ in ranked_axes(subscriptions, bits, events)]
+    ranked = [axis for axis in axes if not names or axis[0].attribute in names][: n_groups * n_axes]
     groups = [ranked[number::n_groups] for number in range(n_groups)]
     return [ContentSpace(group) for group in groups if group] or [ContentSpace([])]
 
@@ -66,22 +66,22 @@ def ranked_axes(
 ) -> list[tuple[SpaceAxis, float]]:
     """Return the axes that constrain something, each with its cells and its selectivity, the most selective first."""
     step = max(1, len(subscriptions) // SAMPLE)
-    filters = [one for subscription in subscriptions[::step] for one in subscription.filters]
+    filters = [filter for subscription in subscriptions[::step] for filter in subscription.filters]
     bounds: dict[Axis, list[float]] = {}
-    for constraint in (constraint for one in filters for constraint in one.constraints):
+    for constraint in (constraint for filter in filters for constraint in filter.constraints):
         for axis in _axes_of(constraint):
             # A value on a cut is in the cell above it, so a cell that ends with the upper bound ends just after it.
             both = (end for lo, hi in sides_of(constraint, axis) for end in (lo, math.nextafter(hi, math.inf)))
             bounds.setdefault(axis, []).extend(filter(math.isfinite, both))
-    found = []
+    measured = []
     for axis, ends in bounds.items():
         if ends:
             values = _values_on(axis, events)
             cells = Cells.from_sample(_alternating(ends, values), bits)
             weights = None if values is None else np.bincount(cells.cells(values), minlength=cells.n_used)
-            found.append(((axis, cells), selectivity(filters, (axis, cells), weights)))
-    ranked = [one for one in found if one[1] < 1]
-    return sorted(ranked, key=lambda one: (one[1], one[0][0].attribute, one[0][0].part.value, one[0][0].i))
+            measured.append(((axis, cells), selectivity(filters, (axis, cells), weights)))
+    ranked = [item for item in measured if item[1] < 1]
+    return sorted(ranked, key=lambda item: (item[1], item[0][0].attribute, item[0][0].part.value, item[0][0].i))
 
 
 def selectivity(filters: Iterable[Filter], axis: SpaceAxis, weights: npt.NDArray[np.int64] | None = None) -> float:
@@ -92,7 +92,8 @@ def selectivity(filters: Iterable[Filter], axis: SpaceAxis, weights: npt.NDArray
     n_used = axis[1].n_used
     below = np.concatenate([[0], np.cumsum(np.ones(n_used) if weights is None else weights[:n_used])])
     taken = [
-        sum(below[min(last, n_used - 1) + 1] - below[first] for first, last in spans_of(one, *axis)) for one in filters
+        sum(below[min(last, n_used - 1) + 1] - below[first] for first, last in spans_of(filter, *axis))
+        for filter in filters
     ]
     return float(sum(taken) / (len(taken) * below[-1])) if taken and below[-1] else 1.0
 
@@ -101,24 +102,24 @@ def _values_on(axis: Axis, events: Sequence[Event]) -> npt.NDArray[np.float64] |
     """Return the values of events on an axis, NaN where they have none; None without events, or for regions."""
     if not events or axis.part in (Part.X, Part.Y):
         return None
-    places = Axes()
-    places.number(axis.attribute, axis.part, axis.i)
+    axes = Axes()
+    axes.number(axis.attribute, axis.part, axis.i)
     step = max(1, len(events) // SAMPLE)
-    return np.array([places.place(event, 1)[0][0] for event in events[::step]], np.float64)
+    return np.array([axes.place(event, 1)[0][0] for event in events[::step]], np.float64)
 
 
 def _alternating(ends: Sequence[float], values: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64]:
     """Return ends and values, repeated so that both have the same weight."""
     bounds = np.array(ends, np.float64)
-    known = None if values is None else values[np.isfinite(values)]
-    if known is None or not known.size:
+    finite = None if values is None else values[np.isfinite(values)]
+    if finite is None or not finite.size:
         return bounds
-    most = max(len(bounds), len(known))
-    return np.concatenate([np.resize(bounds, most), np.resize(known, most)])
+    most = max(len(bounds), len(finite))
+    return np.concatenate([np.resize(bounds, most), np.resize(finite, most)])
 
 
 def _axes_of(constraint: Constraint) -> Iterator[Axis]:
-    """Yield the axes on which a constraint can say something."""
+    """Yield the axes that a constraint can bound."""
     name = constraint.attribute
     if isinstance(constraint, Values) and constraint.allowed.cuts:
         yield Axis(name, Part.KEY if isinstance(constraint.allowed.cuts[0][0], str) else Part.NUMBER)

@@ -58,7 +58,7 @@ class ContentSpace:
         if len(bits) > 1:
             raise ModelError(f"the axes of a content space have equally many cells, not {sorted(bits)} bits")
         if len({axis for axis, _ in self.axes}) < len(self.axes):
-            raise ModelError("an axis is in the content space twice")
+            raise ModelError("duplicate axis in a content space")
         self._curve = HilbertCurve(len(self.axes), bits.pop()) if self.axes else None
         if self._curve is not None and self._curve.key_bits > 62:
             raise ModelError(f"{self._curve.key_bits} bits are too many for a key: take fewer attributes or bits (62)")
@@ -88,12 +88,12 @@ class ContentSpace:
 
     @property
     def n_keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return self._curve.n_keys if self._curve is not None else 1
 
     @property
     def everything(self) -> Runs:
-        """All keys: what a subscription gets that says nothing about these axes."""
+        """All keys; the ranges of a subscription without constraints on these axes."""
         return np.array([[0, self.n_keys - 1]], dtype=np.int64)
 
     @cached_property
@@ -108,7 +108,7 @@ class ContentSpace:
         """
         if self._curve is None:
             return self.everything if subscription.filters else NO_RUNS
-        boxes = [box for one in subscription.filters for box in boxes_of_cells(one, self.axes)]
+        boxes = [box for filter in subscription.filters for box in boxes_of_cells(filter, self.axes)]
         if not boxes:
             return NO_RUNS
         ranges = self._curve.ranges_of(boxes, most)[1]
@@ -121,7 +121,7 @@ class ContentSpace:
         """
         if self._curve is None:
             return self.everything if subscription.filters else NO_RUNS
-        boxes = [box for one in subscription.filters for box in boxes_of_cells(one, self.axes)]
+        boxes = [box for filter in subscription.filters for box in boxes_of_cells(filter, self.axes)]
         if not boxes:
             return NO_RUNS
         keys = self._curve.keys(np.array([boxes[0][0], boxes[-1][1]]))
@@ -160,7 +160,7 @@ class ContentSpace:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ContentSpace:
-        """Read a space that `to_json` wrote; `ModelError` when it is none."""
+        """Read a space that `to_json` wrote; raise `ModelError` if it is not valid."""
         try:
             read = msgspec.json.decode(text, type=dict[str, list[tuple[str, str, int, int, bool, tuple[float, ...]]]])
             axes = [
@@ -170,21 +170,21 @@ class ContentSpace:
             raise ModelError(f"a content space is JSON text as to_json writes it: {error}") from None
         return cls(axes)
 
-    def _key(self, place: Sequence[float]) -> int:
-        """Return the key of one point; a loop over axes is quicker than arrays of one row."""
+    def _key(self, point: Sequence[float]) -> int:
+        """Return the key of one point; a loop over axes is faster than arrays of one row."""
         if self._curve is None:
             return 0
-        cells = [cells.cell(value) for (_, cells), value in zip(self.axes, place, strict=True)]
+        cells = [cells.cell(value) for (_, cells), value in zip(self.axes, point, strict=True)]
         return int(self._curve.keys(np.array([cells]))[0])
 
-    def _cells(self, places: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        columns = [cells.cells(places[:, i]) for i, (_, cells) in enumerate(self.axes)]
+    def _cells(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        columns = [cells.cells(points[:, i]) for i, (_, cells) in enumerate(self.axes)]
         return np.column_stack(columns)
 
-    def _keys(self, places: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def _keys(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         if self._curve is None:
-            return np.zeros(len(places), np.int64)
-        return self._curve.keys(self._cells(places))
+            return np.zeros(len(points), np.int64)
+        return self._curve.keys(self._cells(points))
 
     def _ranges_between(self, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> Runs:
         if self._curve is None:

@@ -1,4 +1,4 @@
-"""From a filter to boxes of cells: on each axis the spans of cells in which a matching event must lie.
+"""Converts a filter to boxes of cells: on each axis, the spans of cells in which a matching event must lie.
 
 What a constraint cannot say in cells gets the whole axis, or all of it but the cell of the missing value. So the boxes
 contain every event that matches, and often more: what they propose, raw values confirm.
@@ -46,30 +46,30 @@ def boxes_of_cells(filter: Filter, axes: Sequence[tuple[Axis, Cells]]) -> list[B
 
 def spans_of(filter: Filter, axis: Axis, cells: Cells) -> list[Span]:
     """Return the spans of cells on one axis, ascending and apart; none when no event can match."""
-    found = [cells.everything]
+    spans = [cells.everything]
     for constraint in filter.constraints:
         if constraint.attribute == axis.attribute:
-            found = _met(found, _spans(constraint, axis, cells), spread=axis.part in (Part.X, Part.Y))
-    return found
+            spans = _met(spans, _spans(constraint, axis, cells), spread=axis.part in (Part.X, Part.Y))
+    return spans
 
 
-def _met(one: list[Span], other: list[Span], *, spread: bool) -> list[Span]:
+def _met(spans: list[Span], other: list[Span], *, spread: bool) -> list[Span]:
     """Return the cells in both lists of spans.
 
     A region is spread over cells: it may meet two spans that are apart, and then one of them is all that can be asked.
     """
-    both = [(max(a, c), min(b, d)) for a, b in one for c, d in other if max(a, c) <= min(b, d)]
-    return both if both or not spread else one
+    both = [(max(a, c), min(b, d)) for a, b in spans for c, d in other if max(a, c) <= min(b, d)]
+    return both if both or not spread else spans
 
 
 def _spans(constraint: Constraint, axis: Axis, cells: Cells) -> list[Span]:
     if not isinstance(constraint, Values):
         side = sides_of(constraint, axis)[0]
         return [cells.present if side == _WHOLE else cells.span(*side)]
-    found = [cells.span(*side) for side in sides_of(constraint, axis)]
+    spans = [cells.span(*side) for side in sides_of(constraint, axis)]
     if constraint.allowed.missing:
-        found.append(cells.missing)
-    return _joined(found)
+        spans.append(cells.missing)
+    return _joined(spans)
 
 
 def _joined(spans: list[Span]) -> list[Span]:
@@ -86,7 +86,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 def sides_of(constraint: Constraint, axis: Axis) -> list[Side]:
     """Return the closed ends within which the values lie that a constraint accepts, ascending.
 
-    A constraint that says nothing about this axis gives one side without ends.
+    A constraint that does not bound this axis gives one side without ends.
     """
     if isinstance(constraint, Values):
         return _value_sides(constraint.allowed, axis)
@@ -125,7 +125,7 @@ def _like_side(constraint: Like, axis: Axis) -> Side:
     if constraint.fold or constraint.is_regex:
         return _WHOLE
     pieces = like_pattern(constraint.pattern).pieces
-    start = "".join(itertools.takewhile(lambda one: one is not None, pieces[0]))  # type: ignore[arg-type]
+    start = "".join(itertools.takewhile(lambda character: character is not None, pieces[0]))  # type: ignore[arg-type]
     if constraint.negated or not start or axis.part is not Part.KEY:
         return _WHOLE
     longest = start.encode()[:_KEY_LENGTH].ljust(_KEY_LENGTH, b"\xff")

@@ -1,4 +1,4 @@
-"""Subscription indexing: which subscriptions lie over a key, so that few are left for exact algorithms.
+"""Subscription indexing: finds the subscriptions whose ranges contain a key, as candidates for exact algorithms.
 
 Every range is kept with its owner, ordered by its start. A key finds the owners of the ranges over it, ranges find the
 owners they meet. Both are candidates: owners of none of the keys are out, the others are tested exactly. So a match
@@ -34,7 +34,7 @@ _CHUNK = 1_024
 
 
 class SubscriptionIndex:
-    """Ranges of keys with their owners, who are numbers.
+    """Ranges of keys with their owners, which are numbers.
 
     `add` and `remove` take O(log n) for each range; an answer of m owners takes O((m + 1) log n).
 
@@ -45,7 +45,7 @@ class SubscriptionIndex:
     ((array([0, 2, 2, 3]), array([1, 2, 1])), array([2]))
     """
 
-    #: What the candidates are worth before they are asked exactly.
+    #: The guarantee of the candidates before they are verified.
     guarantee = Guarantee.COMPLETE
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class SubscriptionIndex:
         self._room = 256
 
     def __len__(self) -> int:
-        """How many ranges there are."""
+        """The number of ranges there are."""
         from tamis.kernels.ranges.btree import N_ENTRIES
 
         return int(self._tree.state[N_ENTRIES])
@@ -65,28 +65,28 @@ class SubscriptionIndex:
         from tamis.kernels.ranges.btree import make_tree
         from tamis.kernels.ranges.owners import add_ranges
 
-        given = np.ascontiguousarray(ranges, dtype=np.int64)
+        checked = np.ascontiguousarray(ranges, dtype=np.int64)
         done = 0
-        while (done := add_ranges(self._tree, given, owner, done)) < len(given):
+        while (done := add_ranges(self._tree, checked, owner, done)) < len(checked):
             # Readers keep the old arrays, which stay as they are.
             self._tree = make_tree(2 * len(self._tree.size), self._tree)
 
     def remove(self, owner: int, ranges: Runs) -> None:
-        """Remove the ranges of an owner; KeyError when one is not there."""
+        """Remove the ranges of an owner; raise `KeyError` if one is absent."""
         from tamis.kernels.ranges.owners import remove_ranges
 
-        given = np.ascontiguousarray(ranges, dtype=np.int64)
-        if remove_ranges(self._tree, given, owner) < len(given):
+        checked = np.ascontiguousarray(ranges, dtype=np.int64)
+        if remove_ranges(self._tree, checked, owner) < len(checked):
             raise KeyError(owner)
 
     def owners(self, keys: npt.ArrayLike) -> tuple[IntArray, IntArray]:
         """Return the owners of each key, in any order: those of key i are ``owners[offsets[i]:offsets[i + 1]]``."""
         from tamis.kernels.ranges.owners import owners_of_keys
 
-        asked = np.ascontiguousarray(keys, dtype=np.int64)
+        checked = np.ascontiguousarray(keys, dtype=np.int64)
         offsets, parts, last = [np.zeros(1, np.int64)], [], 0
-        for start in range(0, len(asked), _CHUNK):
-            chunk = asked[start : start + _CHUNK]
+        for start in range(0, len(checked), _CHUNK):
+            chunk = checked[start : start + _CHUNK]
             counts, done = np.zeros(len(chunk) + 1, np.int64), 0
             out = np.empty(self._room, np.int64)
             while (done := owners_of_keys(self._tree, chunk, done, counts, out)) < len(chunk):
@@ -101,9 +101,9 @@ class SubscriptionIndex:
         """Return the owners of a key of these ranges, ascending: candidates to be covered, to subsume and to merge."""
         from tamis.kernels.ranges.owners import owners_between
 
-        given = np.ascontiguousarray(ranges, dtype=np.int64)
+        checked = np.ascontiguousarray(ranges, dtype=np.int64)
         out = np.empty(self._room, np.int64)
-        while (count := owners_between(self._tree, given, out)) < 0:
+        while (count := owners_between(self._tree, checked, out)) < 0:
             out = np.empty(4 * len(out), np.int64)
             self._room = len(out)
         return np.unique(out[:count])

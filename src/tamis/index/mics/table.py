@@ -68,11 +68,11 @@ class RangeTable:
         start_counts(self._tree, n_keys)
 
     def add(self, ranges: Runs) -> Runs:
-        """Lay ranges over the table; return what is new to its union."""
+        """Add ranges to the table; return the keys that are new in its union."""
         return self._move(self._checked(ranges), 1)
 
     def remove(self, ranges: Runs) -> Runs:
-        """Take ranges away that were added before; return what the union loses.
+        """Remove ranges that were added before; return the keys that the union loses.
 
         The caller must have added these ranges before: others make the table wrong.
         """
@@ -100,28 +100,28 @@ class RangeTable:
         return difference(after, before), difference(before, after)
 
     def counts(self, keys: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return how many of the ranges lie over each key."""
+        """Return how many of the ranges contain each key."""
         from tamis.kernels.ranges.counts import counts_at
 
-        asked = np.ascontiguousarray(keys, dtype=np.int64)
-        if asked.size and asked.min() < 0:
+        checked = np.ascontiguousarray(keys, dtype=np.int64)
+        if checked.size and checked.min() < 0:
             raise ModelError(f"keys lie within 0 to {self.n_keys - 1}")
-        counts = np.empty(asked.shape, np.int64)
-        counts_at(self._tree, asked, counts)
+        counts = np.empty(checked.shape, np.int64)
+        counts_at(self._tree, checked, counts)
         return counts
 
     def matches(self, keys: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Say for each key whether it is in the union. Implements: [mics] Algorithm 2 Publication matching."""
-        found = self.counts(keys) > 0
+        """Return for each key whether it is in the union. Implements: [mics] Algorithm 2 Publication matching."""
+        is_covered = self.counts(keys) > 0
         if self.gap:
-            asked = np.asarray(keys, dtype=np.int64)
-            for i in np.flatnonzero(~found):
-                [[first, last]] = self.gaps(int(asked[i]), int(asked[i]))
-                found[i] = self._is_closed(first, last)
-        return found
+            checked = np.asarray(keys, dtype=np.int64)
+            for i in np.flatnonzero(~is_covered):
+                [[first, last]] = self.gaps(int(checked[i]), int(checked[i]))
+                is_covered[i] = self._is_closed(first, last)
+        return is_covered
 
     def covers(self, ranges: Runs) -> bool:
-        """Whether the union has every key of these ranges: subsumption. It says nothing about exact boxes."""
+        """Whether the union has every key of these ranges: subsumption. This holds for cells, not for exact boxes."""
         return not len(self.uncovered(ranges))
 
     def uncovered(self, ranges: Runs) -> Runs:
@@ -161,19 +161,19 @@ class RangeTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no range lies anywhere."""
+        """Whether there are no ranges."""
         return self.n_steps == 1 and not self.counts([0])[0]  # one range over all keys is one step, too
 
     @property
     def n_steps(self) -> int:
-        """How many stretches of equal count there are: what the tree holds."""
+        """The number of stretches of equal count, which is the size of the tree."""
         from tamis.kernels.ranges.btree import N_ENTRIES
 
         return int(self._tree.state[N_ENTRIES]) - 1
 
     @property
     def most_over_a_key(self) -> int:
-        """How many ranges lie over the key that most lie over."""
+        """The number of ranges that contain the key with the most ranges."""
         return int(self.counts(self._starts()).max())
 
     def check_invariants(self) -> None:
@@ -203,10 +203,12 @@ class RangeTable:
         return first > 0 and last < self.n_keys - 1 and last - first < self.gap
 
     def _checked(self, ranges: Runs) -> Runs:
-        given = np.ascontiguousarray(ranges, dtype=np.int64).reshape(-1, 2)
-        if len(given) and not ((given[:, 0] <= given[:, 1]).all() and given.min() >= 0 and given.max() < self.n_keys):
+        checked = np.ascontiguousarray(ranges, dtype=np.int64).reshape(-1, 2)
+        if len(checked) and not (
+            (checked[:, 0] <= checked[:, 1]).all() and checked.min() >= 0 and checked.max() < self.n_keys
+        ):
             raise ModelError(f"ranges of keys lie within 0 to {self.n_keys - 1}, the first key not above the last")
-        return given
+        return checked
 
     def _move(self, ranges: Runs, change: int) -> Runs:
         from tamis.kernels.ranges.btree import make_tree

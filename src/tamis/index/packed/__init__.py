@@ -1,1 +1,1 @@
-"""The default matcher: packed box segments, a small delta, tombstones, merges. Box first, exact last."""
+"""The default matcher: packed box segments, a small delta, tombstones, merges. Boxes first, exact values last."""

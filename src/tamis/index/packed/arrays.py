@@ -17,14 +17,14 @@ _FIRST_ROOM: Final = 64
 
 
 class Growing:
-    """An array that grows at its end. It is replaced when it is full, or read-only: readers keep theirs."""
+    """An array that grows at its end. A full or read-only array is replaced by a copy; readers keep the old one."""
 
     def __init__(self, values: _Array) -> None:
         self._values, self.n = values, len(values)
 
     @property
     def values(self) -> _Array:
-        """What was added so far."""
+        """The values that were added so far."""
         return self._values[: self.n]
 
     def extend(self, more: Sequence[Any] | _Array) -> None:

@@ -1,6 +1,6 @@
-"""Axes: where the attributes of filters and events lie in the space of boxes.
+"""Axes: the dimensions of the space of boxes, and the position of filters and events on them.
 
-An attribute takes the axes its constraints ask for, when they first ask:
+An attribute gets the axes that its constraints need, when they first need them:
 
 ========== ===========================================================================================
 NUMBER     a number, timestamp or boolean as float64
@@ -39,12 +39,12 @@ from tamis.model.values import Number, Value
 
 __all__ = ["COORDINATES", "SIDES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
 
-#: Coordinates of a vector that get an axis; more would cost every event and filter little.
+#: Coordinates of a vector that get an axis; more axes would hardly rule out more.
 COORDINATES = 4
 
 
 class Part(enum.Enum):
-    """Which side of an attribute an axis shows."""
+    """The part of an attribute that an axis represents."""
 
     NUMBER = "number"
     CODE = "code"
@@ -73,7 +73,7 @@ SIDES = {
 _X = (Part.X, Part.X_MIN, Part.X_MAX)
 _X_OR_Y = (*_X, Part.Y, Part.Y_MIN, Part.Y_MAX)
 
-#: Different expressions that get an axis: each costs every event the time to compute it. The others are asked alone.
+#: Expressions that get an axis: each is computed for every event. The others are evaluated for candidates only.
 MOST_FORMULAS = 256
 
 #: The form of the values that an axis can show.
@@ -103,20 +103,20 @@ AxesState = tuple[list[tuple[str, str, int]], dict[str, list[str]]]
 
 
 class Axes:
-    """The axes in use, numbered as they were asked for, and the codes of strings."""
+    """The axes in use, numbered in the order of their first use, and the codes of strings."""
 
     def __init__(self) -> None:
         self._number: dict[Axis, int] = {}
         #: The axes by number; it only grows, so a reader may walk it while a writer adds one.
         self._order: list[Axis] = []
-        #: The attributes of the axes while all are numbers that events carry; None for ever after another one.
+        #: The attributes of the axes if all are plain numbers; None once there is any other axis.
         self._numbers: list[str] | None = []
-        #: The axes that only say whether there is a value.
+        #: The axes that only show whether there is a value.
         self.of_presence: set[int] = set()
         #: The names of computed values among the attributes.
         self._derived: set[str] = set()
         self._n_formulas = 0
-        #: ``{attribute: {string: code}}``; a code is never given twice, so a reader may be behind.
+        #: ``{attribute: {string: code}}``; a code is never reused, so a reader may use an older state.
         self.codes: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ class Axes:
         return enumerate(self._order)
 
     def number(self, attribute: str, part: Part, i: int = 0) -> int:
-        """Return the number of an axis, which is made if it is new."""
+        """Return the number of an axis; a new axis is created."""
         axis = Axis(attribute, part, i)
         number = self._number.get(axis)
         if number is None:
@@ -150,7 +150,7 @@ class Axes:
         return self._order[number].attribute
 
     def code(self, attribute: str, text: str) -> int:
-        """Return the code of a string, which gets one if it has none."""
+        """Return the code of a string; a new string gets a code."""
         codes = self.codes.setdefault(attribute, {})
         return codes.setdefault(text, len(codes))
 
@@ -161,7 +161,7 @@ class Axes:
 
     @classmethod
     def from_state(cls, state: Any) -> Axes:
-        """Return the axes that `to_state` described; `ModelError` when it cannot have described them so."""
+        """Return the axes that `to_state` described; raise `ModelError` if the description is not valid."""
         axes = cls()
         try:
             described, codes = msgspec.convert(state, AxesState)
@@ -172,7 +172,7 @@ class Axes:
         except (msgspec.ValidationError, ValueError) as error:
             raise ModelError(f"not a description of axes: {error}") from None
         if len(axes) != len(described) or any(i < 0 for _, _, i in described):
-            raise ModelError("not a description of axes: one is named twice, or counts from below 0")
+            raise ModelError("not a description of axes: duplicate axis, or a negative coordinate")
         for name, texts in codes.items():
             axes.codes[name] = {text: code for code, text in enumerate(texts)}
         return axes
@@ -188,7 +188,7 @@ class Axes:
         return None
 
     def place(self, event: Mapping[str, Value], n_axes: int) -> tuple[list[float], list[float], bool]:
-        """Return where an event lies, low and high (one list when it is a point), and whether numbers are points."""
+        """Return the low and high ends of an event (the same list if it is a point), and whether numbers are points."""
         if self._numbers is not None and len(self._numbers) == n_axes:
             values = [event.get(name) for name in self._numbers]
             if _FLOATS.issuperset(map(type, values)):
@@ -216,8 +216,8 @@ class Axes:
 
     def with_computed(self, event: Mapping[str, Value]) -> dict[str, Value]:
         """Return an event with its values on computed axes, which may need all elements of repeated attributes."""
-        found = {name: _derived_value(event, name) for name in self._derived}
-        return {**event, **{name: value for name, value in found.items() if value is not None}}
+        derived = {name: _derived_value(event, name) for name in self._derived}
+        return {**event, **{name: value for name, value in derived.items() if value is not None}}
 
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
         part = axis.part

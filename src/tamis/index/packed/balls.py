@@ -1,4 +1,4 @@
-"""Subscriptions that are a ball and nothing else, for the packed matcher.
+"""Subscriptions that consist of one ball, for the packed matcher.
 
 They have a `BallIndex` of their own for each vector attribute instead of a box: the balls around an event's vector are
 the balls that cover the point. So no candidate is asked in Python, in two dimensions or in a thousand.
@@ -29,21 +29,21 @@ _CHUNK = 4_096
 
 
 class _Key(NamedTuple):
-    """What the balls of one index have in common."""
+    """The attribute and dimension that all balls of an index share."""
 
     attribute: str
     dimension: int
 
 
 def only_ball(subscription: Subscription) -> Ball | None:
-    """Return the ball of a subscription that is one ball and nothing else."""
+    """Return the ball of a subscription that consists of one ball."""
     if len(subscription.filters) != 1:
         return None
     [filter] = subscription.filters
     if filter.rest is not None or len(filter.constraints) != 1:
         return None
-    [one] = filter.constraints
-    return as_ball(one) if isinstance(one, Ball | Cosine) and not one.negated else None
+    [constraint] = filter.constraints
+    return as_ball(constraint) if isinstance(constraint, Ball | Cosine) and not constraint.negated else None
 
 
 class PackedBalls:
@@ -64,7 +64,7 @@ class PackedBalls:
         self._index_of(_Key(attribute, centers.shape[1])).add_many(rows, centers, radii)
 
     def remove(self, row: int) -> bool:
-        """Remove a row; False when it is not here."""
+        """Remove a row; return False if it is absent."""
         for index in self._indexes.values():
             if row in index:
                 index.remove(row)
@@ -72,35 +72,35 @@ class PackedBalls:
         return False
 
     def find(self, row: int) -> Ball | None:
-        """Return the ball of a row; None when it is not here, or stands for a condition that has another text."""
+        """Return the ball of a row; None if it is absent, or if it represents another kind of condition."""
         for key, index in list(self._indexes.items()):
-            found = index.ball(row)
-            if found is not None and derived_of(key.attribute) is None:
-                return Ball(key.attribute, tuple(found[0].tolist()), found[1])
+            ball = index.ball(row)
+            if ball is not None and derived_of(key.attribute) is None:
+                return Ball(key.attribute, tuple(ball[0].tolist()), ball[1])
         return None
 
     def match(self, event: Event) -> Rows:
         """Return the rows of the balls around an event's vectors, in any order."""
-        found = [NO_ROWS]
+        rows = [NO_ROWS]
         for key, index in list(self._indexes.items()):
             point = vector_of(event, key.attribute)
             if point is not None and len(point) == key.dimension:
-                found.append(index.find_pairs(point[None], np.zeros(1))[1])
-        return np.concatenate(found)
+                rows.append(index.find_pairs(point[None], np.zeros(1))[1])
+        return np.concatenate(rows)
 
     def pairs(self, events: EventTable) -> tuple[Rows, Rows]:
         """Return the events and rows of all matches, int32 each, in any order."""
-        found = [(NO_ROWS, NO_ROWS)]
+        pairs = [(NO_ROWS, NO_ROWS)]
         for key, index in list(self._indexes.items()):
             read = vectors_of_column(events.columns, key.attribute)
             if read is None or read[0].shape[1:] != (key.dimension,):
                 continue
-            vectors, there = read[0], np.flatnonzero(read[1])
-            for begin in range(0, len(there), _CHUNK):
-                some = there[begin : begin + _CHUNK]
-                numbers, rows = index.find_pairs(vectors[some], np.zeros(len(some)))
-                found.append((some[numbers].astype(np.int32), rows))
-        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+            vectors, present = read[0], np.flatnonzero(read[1])
+            for begin in range(0, len(present), _CHUNK):
+                chunk = present[begin : begin + _CHUNK]
+                numbers, rows = index.find_pairs(vectors[chunk], np.zeros(len(chunk)))
+                pairs.append((chunk[numbers].astype(np.int32), rows))
+        return np.concatenate([array for array, _ in pairs]), np.concatenate([array for _, array in pairs])
 
     def _index_of(self, key: _Key) -> BallIndex:
         index = self._indexes.get(key)
@@ -109,7 +109,7 @@ class PackedBalls:
         return index
 
     def statistics(self) -> dict[str, int | float | str]:
-        """Return how many there are, and what each index says of itself."""
+        """Return the number of balls, and the statistics of each index."""
         details: dict[str, int | float | str] = {"balls": len(self)} if self._indexes else {}
         for key, index in self._indexes.items():
             details |= {f"balls.{key.attribute}.{name}": value for name, value in index.statistics().items()}
@@ -130,7 +130,7 @@ class PackedBalls:
 
     @classmethod
     def from_arrays(cls, arrays: SavedArrays, n_rows: int) -> PackedBalls:
-        """Lay out again what `to_arrays` gave, checked."""
+        """Rebuild the indexes from the arrays of `to_arrays`, after checking them."""
         balls = cls()
         for i in range(sum(name.endswith(".attribute") for name in arrays)):
             own = arrays.under(f"{i}.")

@@ -1,4 +1,4 @@
-"""From a filter to boxes: what of it float64 sides can say, and whether that is all.
+"""Converts a filter to boxes with float64 sides, and states whether the boxes decide the filter.
 
 An interval of numbers becomes the closed float64 interval with the same float64 values in it, so that a
 point decides without a second look: ``price < 100`` ends at the float64 before 100. A set of several
@@ -59,7 +59,7 @@ __all__ = ["MAX_BOXES", "Box", "Sides", "boxes_of", "choices_of", "open_constrai
 #: Boxes one filter may become; a set with more intervals becomes its hull.
 MAX_BOXES = 16
 
-#: The relations of an event that holds all of a region.
+#: The relations of an event that contains a region.
 _AROUND = frozenset({Relation.CONTAINS, Relation.COVERS, Relation.EQUALS})
 
 #: Boxes of a condition that allows *disjoint*.
@@ -86,12 +86,12 @@ class Box(NamedTuple):
     exact: bool
     regions: tuple[tuple[int, Spatial], ...] = ()
     ball: Ball | None = None
-    #: What the filter says about text, when it says something.
+    #: The conditions of the filter on text, if it has any.
     text: TextPart | None = None
 
 
 class _Choice(NamedTuple):
-    """What one constraint says: one of these sides must hold; ``exact`` as in `Box`."""
+    """The alternatives of one constraint: one of these sides must hold; ``exact`` as in `Box`."""
 
     alternatives: list[Sides]
     exact: bool
@@ -108,11 +108,11 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
         return [Box(ranges, exact=True)]
     boxes, undecided = _boxes_and_rest(filter, axes)
     elements, is_all = _elements(filter)
-    for some, allowed in elements:
+    for condition, allowed in elements:
         room = MAX_BOXES // max(len(boxes), 1)
-        alternatives, decides = _values(some.attribute, allowed, axes, room)
-        merged = ((_merged(sides, more), asked) for sides, asked in boxes for more in alternatives)
-        boxes = [(sides, asked) for sides, asked in merged if sides is not None]
+        alternatives, decides = _values(condition.attribute, allowed, axes, room)
+        merged = ((_merged(sides, more), tests) for sides, tests in boxes for more in alternatives)
+        boxes = [(sides, tests) for sides, tests in merged if sides is not None]
         is_all = is_all and decides
     decided = (filter.rest is None or is_all) and not undecided
     ball = as_ball(undecided[0]) if filter.rest is None and len(undecided) == 1 else None
@@ -120,12 +120,12 @@ def boxes_of(filter: Filter, axes: Axes) -> list[Box]:
     return [
         Box(
             sides,
-            decided and not asked,
-            asked if decided else (),
-            None if asked else ball,
-            None if text is None else text._replace(is_all=text.is_all and not asked),
+            decided and not tests,
+            tests if decided else (),
+            None if tests else ball,
+            None if text is None else text._replace(is_all=text.is_all and not tests),
         )
-        for sides, asked in boxes
+        for sides, tests in boxes
     ]
 
 
@@ -166,8 +166,8 @@ def _only_ranges(filter: Filter, axes: Axes) -> Sides | None:
 
 
 def _text_part(filter: Filter, undecided: list[Constraint], axes: Axes) -> TextPart | None:
-    """Return what a filter says about text; None when it says nothing that boxes do not."""
-    likes = [one for one in undecided if isinstance(one, Like)]
+    """Return the conditions of a filter on text; None if boxes represent all of them."""
+    likes = [constraint for constraint in undecided if isinstance(constraint, Like)]
     if not likes and filter.rest is None:
         return None
     groups = groups_of(filter)
@@ -199,7 +199,11 @@ def open_constraints(filter: Filter, axes: Axes) -> list[Constraint] | None:
     if filter.rest is not None:
         return None
     undecided = _boxes_and_rest(filter, axes)[1]
-    regions = [one for one in filter.constraints if isinstance(one, Spatial | Geometric) and one not in undecided]
+    regions = [
+        constraint
+        for constraint in filter.constraints
+        if isinstance(constraint, Spatial | Geometric) and constraint not in undecided
+    ]
     return [*undecided, *regions]
 
 
@@ -210,7 +214,7 @@ def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Const
     for constraint in filter.constraints:
         room = MAX_BOXES // len(boxes)
         if isinstance(constraint, Spatial):
-            boxes = [found for box in boxes for found in _near_and_far(box, constraint, axes, room)]
+            boxes = [part for box in boxes for part in _near_and_far(box, constraint, axes, room)]
             if not boxes:
                 return [], []
             continue
@@ -222,8 +226,8 @@ def _boxes_and_rest(filter: Filter, axes: Axes) -> tuple[list[_Open], list[Const
         if not decides:
             undecided.append(constraint)
         join = _joined_on_regions if isinstance(constraint, Geometric) else _merged
-        merged = ((join(sides, more), asked) for sides, asked in boxes for more in alternatives)
-        boxes = [(sides, asked) for sides, asked in merged if sides is not None]
+        merged = ((join(sides, more), open_tests) for sides, open_tests in boxes for more in alternatives)
+        boxes = [(sides, open_tests) for sides, open_tests in merged if sides is not None]
         if not boxes:
             return [], []
     return boxes, undecided
@@ -281,8 +285,8 @@ def _tests_of(constraint: Geometric, axes: Axes) -> list[_Test]:
         if len(parts) > 1 or parts[0].holes or function == "S_INTERSECTS":
             return []
         only = frozenset({Relation.OVERLAPS})
-        asked = Spatial(name, ALL_RELATIONS - only if constraint.negated else only, parts[0].outer)
-        return [(_present(name, axes) if constraint.negated else _around_part(parts[0].outer, x, y), ((x, asked),))]
+        condition = Spatial(name, ALL_RELATIONS - only if constraint.negated else only, parts[0].outer)
+        return [(_present(name, axes) if constraint.negated else _around_part(parts[0].outer, x, y), ((x, condition),))]
     meets, outside = ALL_RELATIONS - {Relation.DISJOINT}, ALL_RELATIONS - {Relation.INSIDE}
     return [
         (
@@ -299,8 +303,8 @@ def _around_part(polygon: shapely.Polygon, x: int, y: int) -> Sides:
 
 
 def _tested(box: _Open, test: _Test) -> _Open:
-    (sides, asked), (more, questions) = box, test
-    return _meeting(sides, more)[0], (*asked, *questions)
+    (sides, tests), (more, questions) = box, test
+    return _meeting(sides, more)[0], (*tests, *questions)
 
 
 def _values(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
@@ -308,7 +312,7 @@ def _values(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
         return _Choice([Sides()], exact=False)
     if is_formula(name) and not axes.has_room(name):
         present = (_present(attribute, axes) for attribute in formula_of(name).attributes)
-        return _Choice([{axis: side for one in present for axis, side in one.items()}], exact=False)
+        return _Choice([{axis: side for sides in present for axis, side in sides.items()}], exact=False)
     if not allowed.cuts:
         return _Choice([_present(name, axes)], exact=True)
     if isinstance(allowed.cuts[0][0], str):
@@ -385,14 +389,14 @@ def _literal_start(pattern: str) -> Iterator[str]:
 
 def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Iterator[_Open]:
     """Yield what a condition on a region makes of a box: the events near the region, and those far from it."""
-    name, (sides, asked) = constraint.attribute, box
+    name, (sides, tests) = constraint.attribute, box
     if constraint.relations <= _AROUND:
         around = _merged(sides, _around(constraint, axes))
         if around is not None:
-            yield around, (*asked, (axes.number(name, Part.X_MIN), constraint))
+            yield around, (*tests, (axes.number(name, Part.X_MIN), constraint))
         return
     x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
-    open_question = (*asked, (x, constraint))
+    open_question = (*tests, (x, constraint))
     allows_far = Relation.DISJOINT in constraint.relations
     if allows_far and room < _FIVE:
         yield {**sides, **_present(name, axes)}, open_question
@@ -402,7 +406,7 @@ def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Ite
     yield near, open_question
     if allows_far:
         beside, kept = _meeting(sides, {x: (min_x, max_x)})
-        asked = asked if kept else open_question  # the box cannot say that an event is above or below: ask
+        tests = tests if kept else open_question  # the box cannot express above or below: test the relation
         for part, side in ((Part.X_MAX, _below(min_x)), (Part.X_MIN, _above(max_x))):
             far = _merged(sides, {axes.number(name, part): side})
             if far is not None:
@@ -410,7 +414,7 @@ def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Ite
         for part, side in ((Part.Y_MAX, _below(min_y)), (Part.Y_MIN, _above(max_y))):
             far = _merged(beside, {axes.number(name, part): side})
             if far is not None:
-                yield far, asked
+                yield far, tests
 
 
 def _around(constraint: Spatial, axes: Axes) -> Sides:
@@ -449,7 +453,7 @@ def _present(name: str, axes: Axes) -> Sides:
 
 
 def _merged(a: Sides, b: Sides) -> Sides | None:
-    """Return the sides of both boxes; None when no event can lie in both."""
+    """Return the intersection of two boxes; None if no event can lie in both."""
     merged = dict(a)
     for axis, (lo, hi) in b.items():
         low, high = merged.get(axis, (-math.inf, math.inf))

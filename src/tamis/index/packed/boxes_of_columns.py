@@ -1,4 +1,4 @@
-"""The boxes of subscriptions that come as columns; those of a single filter are in `boxes_of`."""
+"""Builds the boxes of subscriptions in columns; `boxes_of` builds those of a single filter."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def circle_boxes(columns: TextColumns, axes: Axes) -> Iterator[tuple[int, list[t
     balls = circle_balls(circles.attribute, circles.x, circles.y, circles.radii, on_sphere=circles.on_sphere)
     centers = zip(circles.x.tolist(), circles.y.tolist(), circles.radii.tolist(), strict=True)
     for i, (row, ball, (cx, cy, radius)) in enumerate(zip(columns.rows.tolist(), balls, centers, strict=True)):
-        own = {axis: some[i] for axis, some in ranges.items()}
+        own = {axis: sides[i] for axis, sides in ranges.items()}
         around = sides_of_circle((cx, cy, cx, cy), radius, (x, y), on_sphere=circles.on_sphere)
         yield row, [(0, Box({**own, **more}, exact=False, ball=ball)) for more in around]

@@ -1,6 +1,6 @@
-"""The heart of the packed matcher: a store, the search in it, and the merges of its box indexes.
+"""The core of the packed matcher: a store, the search in it, and the merges of its box indexes.
 
-`store` says where a subscription stands, `search` how events find it, `saving` how all of it becomes arrays.
+`store` decides where a subscription is stored, `search` finds it for events, `saving` converts everything to arrays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["BoxMerge", "PackedCore"]
 
 @dataclass(slots=True)
 class BoxMerge:
-    """A merge of one of the box indexes, and of what its boxes leave open."""
+    """A merge of one of the box indexes, and of the deciders for what its boxes leave open."""
 
     index: BoxIndex
     plan: MergePlan
@@ -85,12 +85,12 @@ class PackedCore:
 
         Return, where there are columns, the rows that are decided without a look at the subscription.
         """
-        circles = [one for one in columns or () if one.circles is not None]
+        circles = [column for column in columns or () if column.circles is not None]
         self._store.add_many(rows.tolist(), subscriptions, circles)
         try:
-            self._store.add_columns([one for one in columns or () if one.circles is None])
+            self._store.add_columns([column for column in columns or () if column.circles is None])
         except BaseException:
-            for row in np.concatenate([rows, *(one.rows for one in circles)]).tolist():
+            for row in np.concatenate([rows, *(circle.rows for circle in circles)]).tolist():
                 self._store.remove(row)
             raise
         return [] if columns is None else self._store.decided(rows)
@@ -104,19 +104,19 @@ class PackedCore:
         self._store.add_balls(rows, table)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         self._store.remove(row)
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
-        """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
+        """Return the sides of a plain box on the NUMBER axes by attribute; None if the row is absent."""
         return self._store.find_sides(row)
 
     def find_ball(self, row: int) -> Ball | None:
-        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        """Return the ball of a row that consists of one ball; None if it is absent."""
         return self._store.balls.find(row)
 
     def statistics(self) -> IndexStatistics:
-        """Return how many subscriptions took which road, and the axes."""
+        """Return how many subscriptions are stored in which way, and the axes."""
         return self._store.statistics()
 
     def match(self, event: Event) -> Rows:
@@ -132,7 +132,7 @@ class PackedCore:
         return self._search.matches_any(event)
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        """Return for each event of a table whether some row matches it; a bad row matches nothing."""
         return self._search.matches_any_of(events)
 
     def wants_merge(self) -> bool:
@@ -150,7 +150,7 @@ class PackedCore:
         return None
 
     def install(self, plan: BoxMerge) -> None:
-        """Put a merge that has run into use."""
+        """Install the result of a merge that has run."""
         if plan.index.install(plan.plan):
             if plan.regions is not None:
                 self._store.deciders.adopt(plan.regions)

@@ -1,8 +1,8 @@
 """The packed matcher: the default for any number of subscriptions.
 
-A few subscriptions are asked one by one, and no kernel is loaded for them. From `FEW` on they live in the
-packed core (`core`): boxes in packed segments, exact last. Large tables, and tables that come again and again, meet a
-packed core even when the subscriptions are few.
+A few subscriptions are evaluated one at a time, and no kernel is loaded for them. From `FEW` on they are in the packed
+core (`core`): boxes in packed segments first, exact values last. Large tables, and repeated tables, use a packed core
+even if the subscriptions are few.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW", "PackedMatcher"]
 
-#: Up to this many subscriptions are asked one by one, in less than a tenth of a millisecond per event.
+#: Up to this many subscriptions are evaluated one at a time, in less than a tenth of a millisecond per event.
 FEW = 128
 #: Pairs of event and subscription, over all tables so far, from which on kernels are worth loading: a second or two of
 #: asking one by one.
 MANY_PAIRS = 1_000_000
-#: Pairs of a table from which on it is worth packing a few subscriptions for: some ten milliseconds.
+#: Pairs in a table from which it pays to pack a few subscriptions, which takes about ten milliseconds.
 LARGE_TABLE = 20_000
 
 
 class PackedMatcher:
     """Finds matches among any number of subscriptions; ``lookup`` gives the raw subscription of a row.
 
-    Up to ``few`` subscriptions are asked one by one.
+    Up to ``few`` subscriptions are evaluated one at a time.
 
     Guarantee: EXACT. Cost: microseconds per event at a million boxes. When not to use it: when most filters have
     no box (``IS NULL``, ``<>`` alone), for these are asked one by one.
@@ -51,9 +51,9 @@ class PackedMatcher:
         self._lookup = lookup
         self._room = few
         self._few = LinearMatcher()
-        #: None while there are few. Once it is there ``_few`` is left as it is for those who still read it.
+        #: None while there are few subscriptions. Afterwards ``_few`` stays unchanged for readers that still use it.
         self._core: PackedCore | None = None
-        #: Pairs that tables have asked about.
+        #: Pairs of event and subscription in all tables so far.
         self._n_pairs = 0
         self.columns = _ColumnLoader(self)
         self.direct = _DirectFinder(self)
@@ -85,7 +85,7 @@ class PackedMatcher:
         _packed(self).add_balls(rows, table)
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         (self._few if self._core is None else self._core).remove(row)
 
     def match(self, event: Event) -> Rows:
@@ -107,11 +107,11 @@ class PackedMatcher:
         return (self._few if self._core is None else self._core).matches_any(event)
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        """Return for each event of a table whether some row matches it; a bad row matches nothing."""
         return (self._few if self._core is None else self._core).matches_any_of(events)
 
     def statistics(self) -> IndexStatistics:
-        """Return how many subscriptions took which road."""
+        """Return how many subscriptions are stored in which way."""
         if self._core is None:
             return IndexStatistics("packed", len(self), {"one_by_one": len(self)})
         return self._core.statistics()
@@ -125,7 +125,7 @@ class PackedMatcher:
         return None if self._core is None else self._core.plan_merge()
 
     def install(self, plan: BoxMerge) -> None:
-        """Put a merge that has run into use."""
+        """Install the result of a merge that has run."""
         if self._core is not None:
             self._core.install(plan)
 
@@ -135,21 +135,21 @@ class PackedMatcher:
             self._core.compact()
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
-        """Return the sides of a box that came with `add_boxes`; None when the row is not there."""
+        """Return the sides of a box that came with `add_boxes`; None if the row is absent."""
         return None if self._core is None else self._core.find_sides(row)
 
     def find_ball(self, row: int) -> Ball | None:
-        """Return the ball of a row that is a ball and nothing else; None when it is not there."""
+        """Return the ball of a row that consists of one ball; None if it is absent."""
         return None if self._core is None else self._core.find_ball(row)
 
     def to_arrays(self) -> tuple[AxesState, dict[str, npt.NDArray[Any]]] | None:
-        """Return what `open_arrays` opens; None while the subscriptions are few and best added again."""
+        """Return arrays for `open_arrays`; None while the subscriptions are few: adding them again is as fast."""
         return None if self._core is None else self._core.to_arrays()
 
     def open_arrays(
         self, axes: AxesState, arrays: Mapping[str, npt.NDArray[Any]], rows: SavedRows
     ) -> npt.NDArray[np.int32]:
-        """Take over a saved core, checked, whose arrays may be mapped read-only; the matcher must be empty.
+        """Open a saved core after checking it; arrays may be mapped read-only, and the matcher must be empty.
 
         Return how many filters each row must have.
         """
@@ -176,26 +176,26 @@ class _ColumnLoader:
 
 
 class _DirectFinder:
-    """Finds the short road of a packed matcher."""
+    """Finds the fast path of a packed matcher."""
 
     def __init__(self, matcher: PackedMatcher) -> None:
         self._matcher = matcher
 
     def find(self, schema: Schema) -> DirectReader | None:
-        """Return the short road for single events of a schema; None: there is none now."""
+        """Return the fast path for single events of a schema; None if there is none now."""
         core = self._matcher._core
         return None if core is None else core.roads.find(schema)
 
 
 def _packed(matcher: PackedMatcher) -> PackedCore:
-    """Return the core of a matcher; from now on it has one."""
+    """Return the core of a matcher; create it on first use."""
     if matcher._core is None:
         matcher._core = _pack(matcher._few, matcher._lookup)
     return matcher._core
 
 
 def _pack(few: LinearMatcher, lookup: Lookup) -> PackedCore:
-    from tamis.index.packed.core import PackedCore  # late: few subscriptions need no numba
+    from tamis.index.packed.core import PackedCore  # imported late: few subscriptions need no numba
 
     core = PackedCore(lookup)
     for row, subscription in few.items():

@@ -1,4 +1,4 @@
-"""From a table of events to points: each column is laid on the axes that ask for it, without a loop per event."""
+"""Converts a table of events to points on the axes, column by column, without a loop over events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXACT = 2**53
 
 
 class Points(NamedTuple):
-    """Where events lie: float64[n, axes]; ``high`` is ``low`` when all are points. NaN where a value is missing.
+    """Positions of events, float64[n, axes]; ``high`` is ``low`` if all are points. NaN where a value is missing.
 
     ``between`` are the rows with a number that falls between two float64: boxes only propose for them.
     """
@@ -72,7 +72,7 @@ class _Columns:
         self._derived: dict[str, Column | None] = {}
 
     def place(self, axis: Axis) -> tuple[Interval, npt.NDArray[np.bool_]] | None:
-        """Return where events lie on an axis, and which do; None when none does."""
+        """Return the positions of events on an axis, and which events have one; None if no event has one."""
         if axis.part is Part.NUMBER and is_formula(axis.attribute):
             low, high, present = _computed_points(self._events, axis.attribute)
             return (low, low if np.array_equal(low, high) else high), present
@@ -127,8 +127,8 @@ def _bounds(column: Column) -> _FloatArray:
     if isinstance(column, PointColumn):
         return np.hstack((column.xy, column.xy))
     values = column.values if column.present.all() else np.where(column.present, column.values, None)
-    found: _FloatArray = shapely.bounds(values)
-    return found
+    bounds: _FloatArray = shapely.bounds(values)
+    return bounds
 
 
 def _sides(part: Part, bounds: _FloatArray, are_points: bool) -> Interval:
@@ -160,7 +160,7 @@ def _each(
 
 
 def _strings(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
-    """Look up each different string once."""
+    """Return the codes of strings; each distinct string is looked up once."""
     if axis.attribute not in texts:
         texts[axis.attribute] = column.values.dictionary_encode()
     encoded = texts[axis.attribute]

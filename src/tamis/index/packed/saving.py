@@ -1,4 +1,4 @@
-"""A packed store as named arrays, and back: what a snapshot of an engine writes to files and maps again.
+"""Converts a packed store to named arrays and back; a snapshot of an engine writes them to files and maps them.
 
 The names are the parts of the store, each with a prefix (``plain.``, ``special.``, ``entries.``, ``deciders.``,
 ``texts.``, ``balls.``, ``trees.``), beside ``loose`` int32[n, 2] (row and filter, filter -1 for a row that never
@@ -39,7 +39,7 @@ _OWN: Final = {
 
 
 def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any]]]:
-    """Return what `open_store` opens: the axes, and named arrays. For the writer only: it flushes deltas."""
+    """Return the axes and named arrays for `open_store`. For the writer only: it flushes deltas."""
     parts: dict[str, Arrays] = {
         "plain": store.plain.to_arrays(),
         "special": store.special.to_arrays(),
@@ -60,7 +60,7 @@ def save_store(store: PackedStore) -> tuple[AxesState, dict[str, npt.NDArray[Any
 def open_store(lookup: Lookup, axes: AxesState, arrays: Arrays, rows: SavedRows | None = None) -> PackedStore:
     """Open a store on arrays that may be read-only and mapped; they stay in use.
 
-    Every array is checked, and with ``rows`` also that exactly the living ones stand in the store.
+    Every array is checked; with ``rows``, also that the store contains exactly the living rows.
     """
     saved, n_rows = SavedArrays.of(arrays), MOST_ROWS if rows is None else len(rows.living)
     own, _ = saved.take(_OWN)
@@ -118,7 +118,7 @@ def _check_axes(store: PackedStore, arrays: SavedArrays) -> None:
 
 
 def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> None:
-    """Refuse a store in which a living row stands nowhere or twice, or a dead one somewhere."""
+    """Refuse a store in which a living row is missing or stored twice, or a dead row is stored."""
     plain, balls, entry_rows = store.plain.rows(), store.balls.rows(), store.entries.row[: len(store.entries)]
     loose, never = np.array(sorted(store.loose), np.int64), np.array(sorted(store.never), np.int64)
     if not all(0 <= row < len(rows.living) for part in (loose, never) for row in part[[0, -1][: len(part)]]):
@@ -131,13 +131,13 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
     if special[entry_rows].sum() != live_entries.size:
         arrays.refuse_all("its arrays keep some boxes of a subscription and lack others")
     special[loose] = True
-    places = special.astype(np.uint8)
+    counts = special.astype(np.uint8)
     for others in (plain, never, store.trees.rows()):
-        places[others] += 1
-    np.add.at(places, balls, np.uint8(1))
-    if not np.array_equal(places, rows.living):
-        row = int(np.flatnonzero(places != rows.living)[0])
-        arrays.refuse_all(f"its arrays hold row {row} {places[row]} times, not {rows.living[row]:d}")
+        counts[others] += 1
+    np.add.at(counts, balls, np.uint8(1))
+    if not np.array_equal(counts, rows.living):
+        row = int(np.flatnonzero(counts != rows.living)[0])
+        arrays.refuse_all(f"its arrays hold row {row} {counts[row]} times, not {rows.living[row]:d}")
     if store.n_special != np.count_nonzero(special):
         arrays.refuse("special", f"says {store.n_special}, but {np.count_nonzero(special)} rows are special")
     no_number = np.array([axis.part is not Part.NUMBER for _, axis in store.axes] or [True])

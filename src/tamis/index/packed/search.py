@@ -1,8 +1,8 @@
-"""How a packed store is searched: box first, exact last.
+"""Searches a packed store: boxes first, exact values last.
 
-An event becomes a point on the axes (`axes`, `points_of`). What the plain boxes find is the answer; what the special
-boxes propose is decided by their own boxes, by the deciders, or on raw values, in this order. Loose filters are asked
-one by one. A number that falls between two float64 makes its event ask the raw values of every candidate.
+An event becomes a point on the axes (`axes`, `points_of`). Matches of plain boxes are final; candidates of special
+boxes are decided by their own boxes, by the deciders, or on raw values, in this order. Loose filters are evaluated one
+at a time. If a number of an event falls between two float64, every candidate is evaluated on raw values.
 
 A search takes the snapshots of all indexes first, and works on them to the end: a writer may add axes meanwhile,
 but no box of a snapshot needs an axis that came later. *Special* grows before the others, so its snapshot, taken last,
@@ -38,9 +38,9 @@ __all__ = ["PackedSearch"]
 _Pairs = tuple[npt.NDArray[np.int32], Rows]
 
 #: Where an event lies, low and high on each axis.
-Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+_Bounds = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
-#: Candidates of an event that are decided first when one match is enough, and how many times as many come next.
+#: Candidates of an event that are decided first if one match is enough, and the factor for the next ones.
 _FIRST_LOOK, _NEXT_LOOK = 8, 8
 #: Matches of an event up to which Python joins them faster than NumPy.
 _FEW = 64
@@ -66,7 +66,7 @@ class PackedSearch:
             is_set = any(type(value) is tuple for value in event.values())
             points = combinations(store.axes.with_computed(event)) if is_set else None
             if points is not None:
-                return np.unique(np.concatenate([self.match(event, one) for one in points]))
+                return np.unique(np.concatenate([self.match(event, point) for point in points]))
         lowest = np.array(low)
         highest = lowest if high is low else np.array(high)
         rows = store.plain.match_point(lowest, highest, plain) if len(store.plain) else NO_ROWS
@@ -78,13 +78,13 @@ class PackedSearch:
             rows = np.concatenate((rows, store.balls.match(event)))
         if store.n_special:
             entries = store.special.match_point(lowest, highest, special) if len(store.special) else NO_ROWS
-            found = self._decided(event, entries, is_point=is_point) + self._ask_loose(event)
+            special_rows = self._decided(event, entries, is_point=is_point) + self._ask_loose(event)
             if texts.views:
-                found += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
-            if found:
-                if len(rows) + len(found) <= _FEW:
-                    return np.array(sorted({*rows.tolist(), *found}), np.int32)
-                return np.union1d(rows, found).astype(np.int32)
+                special_rows += self._decided_texts(event, texts, (lowest, highest), is_point=is_point)
+            if special_rows:
+                if len(rows) + len(special_rows) <= _FEW:
+                    return np.array(sorted({*rows.tolist(), *special_rows}), np.int32)
+                return np.union1d(rows, special_rows).astype(np.int32)
         if len(rows):
             rows.sort()
         return rows
@@ -98,16 +98,16 @@ class PackedSearch:
         trees, texts = store.trees.snapshot, store.texts.snapshot
         plain, special = store.plain.snapshot, store.special.snapshot
         points = points_of(events, store.axes, special.n_axes)
-        found = MatchRows(*store.plain.match_points(points.low, points.high, plain))
+        matched = MatchRows(*store.plain.match_points(points.low, points.high, plain))
         if len(store.trees):
-            found = _joined(found, store.trees.pairs(points.low, points.high, trees))
+            matched = _joined(matched, store.trees.pairs(points.low, points.high, trees))
         if bad or points.between.size:
-            found = self._settled(events, bad, points, found)
+            matched = self._settled(events, bad, points, matched)
         if store.n_special:
-            found = _joined(found, _without(bad, self._special_pairs(events, points, special, texts)))
+            matched = _joined(matched, _without(bad, self._special_pairs(events, points, special, texts)))
         if len(store.balls):
-            found = _joined(found, _without(bad, store.balls.pairs(events)))
-        return found
+            matched = _joined(matched, _without(bad, store.balls.pairs(events)))
+        return matched
 
     def matches_any(self, event: Event) -> bool:
         """Whether some row matches a canonical event."""
@@ -129,20 +129,20 @@ class PackedSearch:
             return False
         entries = store.special.match_point(lowest[0], highest[0], special)
         looks = (entries[begin:end] for begin, end in _looks(len(entries)))
-        if any(self._decided(event, some, is_point=True) for some in looks):
+        if any(self._decided(event, candidates, is_point=True) for candidates in looks):
             return True
         ends = lowest[0], highest[0]
         return bool(self._decided_texts(event, texts, ends, is_point=True) or self._ask_loose(event))
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether some row matches it; a bad row matches nothing."""
+        """Return for each event of a table whether some row matches it; a bad row matches nothing."""
         if is_repeated(events):
             single = SingleValues.of_events(events)
-            some = np.zeros(len(events), np.bool_)
-            some[single.origin[self.matches_any_of(single)]] = True
-            some[single.alone] = [self.matches_any(events.event(i)) for i in single.alone]
-            some[list(events.bad)] = False
-            return some
+            is_matched = np.zeros(len(events), np.bool_)
+            is_matched[single.origin[self.matches_any_of(single)]] = True
+            is_matched[single.alone] = [self.matches_any(events.event(i)) for i in single.alone]
+            is_matched[list(events.bad)] = False
+            return is_matched
         store, bad = self._store, list(events.bad)
         trees, texts = store.trees.snapshot, store.texts.snapshot
         plain, special = store.plain.snapshot, store.special.snapshot
@@ -197,72 +197,76 @@ class PackedSearch:
         """Return event and entry of each pair that the text index proposes, and whether it is decided."""
         if not texts.views:
             return np.zeros(0, np.int64), NO_ROWS, np.zeros(0, np.bool_)
-        found = texts.propose(strings_of_table(events, texts.views), (points.low, points.high))
-        return found.rows.astype(np.int64), found.entries, found.sure
+        proposed = texts.propose(strings_of_table(events, texts.views), (points.low, points.high))
+        return proposed.rows.astype(np.int64), proposed.entries, proposed.sure
 
-    def _decided_texts(self, event: Event, texts: TextSnapshot, ends: Ends, *, is_point: bool) -> list[int]:
+    def _decided_texts(self, event: Event, texts: TextSnapshot, ends: _Bounds, *, is_point: bool) -> list[int]:
         """Return the rows that match among the proposals of the text index; a row may come twice."""
         if not texts.views:
             return []
         low, high = ends
-        found = texts.propose(strings_of_event(event, texts.views), (low[None], high[None]))
-        sure = found.sure & is_point
-        rows: list[int] = self._store.entries.row[found.entries[sure]].tolist()
-        return rows + self._decided(event, found.entries[~sure], is_point=is_point)
+        proposed = texts.propose(strings_of_event(event, texts.views), (low[None], high[None]))
+        sure = proposed.sure & is_point
+        rows: list[int] = self._store.entries.row[proposed.entries[sure]].tolist()
+        return rows + self._decided(event, proposed.entries[~sure], is_point=is_point)
 
     def _settled(self, events: EventTable, bad: Mapping[int, object], points: Points, plain: MatchRows) -> MatchRows:
-        """Ask raw values about the events that are not points, and take all matches from bad ones."""
-        found = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
+        """Evaluate raw values for the events that are not points, and remove all matches of bad events."""
+        rows_of = [plain.rows[plain.offsets[i] : plain.offsets[i + 1]] for i in range(len(events))]
         for i in points.between.tolist():
-            found[i] = self._verified(events.event(i), found[i])
+            rows_of[i] = self._verified(events.event(i), rows_of[i])
         for i in bad:
-            found[i] = NO_ROWS
-        return MatchRows.joined(found)
+            rows_of[i] = NO_ROWS
+        return MatchRows.joined(rows_of)
 
     def _verified(self, event: Event, rows: Rows) -> Rows:
-        """Keep the candidates whose raw values say so; one removed meanwhile is gone."""
-        found = ((row, self._lookup(row)) for row in rows.tolist())
-        kept = [row for row, one in found if one is not None and matches_subscription(event, one)]
+        """Return the candidates that match on raw values; rows that were removed meanwhile are skipped."""
+        candidates = ((row, self._lookup(row)) for row in rows.tolist())
+        kept = [
+            row
+            for row, subscription in candidates
+            if subscription is not None and matches_subscription(event, subscription)
+        ]
         return np.array(kept, np.int32)
 
     def _decided(self, event: Event, entries: Rows, *, is_point: bool) -> list[int]:
         """Return the rows among special candidates that match; a row may come twice."""
         if not len(entries):
             return []
-        store, known = self._store, self._store.entries
+        store, all_entries = self._store, self._store.entries
         if not is_point:
             return self._asked(event, entries)
-        found: list[int] = []
-        if known.has_exact:
-            sure = known.exact[entries]
-            found += known.row[entries[sure]].tolist()
+        rows: list[int] = []
+        if all_entries.has_exact:
+            sure = all_entries.exact[entries]
+            rows += all_entries.row[entries[sure]].tolist()
             entries = entries[~sure]
             if not len(entries):
-                return found
+                return rows
         pairs = np.zeros(len(entries), np.int64)
-        verdicts = store.deciders.decide(entries, pairs, OneEvent(event), known, store.axes).tolist()
-        found += compress(known.row[entries].tolist(), [verdict == YES for verdict in verdicts])
+        verdicts = store.deciders.decide(entries, pairs, OneEvent(event), all_entries, store.axes).tolist()
+        rows += compress(all_entries.row[entries].tolist(), [verdict == YES for verdict in verdicts])
         if OPEN in verdicts:
-            found += self._asked(event, compress(entries.tolist(), [verdict == OPEN for verdict in verdicts]))
-        return found
+            rows += self._asked(event, compress(entries.tolist(), [verdict == OPEN for verdict in verdicts]))
+        return rows
 
     def _asked(self, event: Event, entries: Iterable[int]) -> list[int]:
         """Return the rows of the entries whose raw values match; a row may come twice."""
-        known = self._store.entries
-        return self._ask(event, [(int(known.row[i]), (int(known.filter[i]),)) for i in entries])
+        all_entries = self._store.entries
+        return self._ask(event, [(int(all_entries.row[i]), (int(all_entries.filter[i]),)) for i in entries])
 
     def _ask_loose(self, event: Event) -> list[int]:
         """Return the rows of the loose filters whose raw values match."""
         return self._ask(event, list(self._store.loose.items())) if self._store.loose else []
 
     def _ask(self, event: Event, questions: list[tuple[int, tuple[int, ...]]]) -> list[int]:
-        """Return the rows of the questions, a row and numbers of its filters each, whose raw values match."""
-        found = []
+        """Return the rows that match on raw values; a question is a row with the numbers of its filters."""
+        rows = []
         for row, filters in questions:
-            one = self._lookup(row)
-            if one is not None and any(matches(event, one.filters[i]) for i in filters):
-                found.append(row)
-        return found
+            subscription = self._lookup(row)
+            if subscription is not None and any(matches(event, subscription.filters[i]) for i in filters):
+                rows.append(row)
+        return rows
 
     def _special_pairs(self, events: EventTable, points: Points, snapshot: Snapshot, texts: TextSnapshot) -> _Pairs:
         """Return event and row of each match of special and loose subscriptions, each once, in any order."""
@@ -282,11 +286,11 @@ class PackedSearch:
             verdicts = self._verdicts(entries, event, events, points, sure)
         else:
             verdicts = self._verdicts(entries, event, events, points)
-        found = self._met(verdicts, event, entries)
+        met = self._met(verdicts, event, entries)
         is_open = np.flatnonzero(verdicts == OPEN)
         if not (self._store.loose or len(is_open)):
-            return found
-        return _united(found, self._asked_pairs(events, event[is_open], entries[is_open]))
+            return met
+        return _united(met, self._asked_pairs(events, event[is_open], entries[is_open]))
 
     def _verdicts(
         self,
@@ -300,38 +304,40 @@ class PackedSearch:
 
         ``sure`` are the pairs that are decided already, as far as the event is a point.
         """
-        store, known, values = self._store, self._store.entries, TableOfEvents(events)
-        if not (points.between.size or known.has_exact or sure is not None):
-            return store.deciders.decide(entries, event, values, known, store.axes)
+        store, all_entries, values = self._store, self._store.entries, TableOfEvents(events)
+        if not (points.between.size or all_entries.has_exact or sure is not None):
+            return store.deciders.decide(entries, event, values, all_entries, store.axes)
         is_point = ~np.isin(event, points.between) if points.between.size else np.ones(len(event), np.bool_)
-        decided = known.exact[entries] if sure is None else known.exact[entries] | sure
+        decided = all_entries.exact[entries] if sure is None else all_entries.exact[entries] | sure
         verdicts = np.where(decided & is_point, np.int8(YES), np.int8(OPEN))
         left = np.flatnonzero((verdicts == OPEN) & is_point)
         if len(left):
-            verdicts[left] = store.deciders.decide(entries[left], event[left], values, known, store.axes)
+            verdicts[left] = store.deciders.decide(entries[left], event[left], values, all_entries, store.axes)
         return verdicts
 
     def _met(self, verdicts: Verdicts, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
         """Return event and row of each match, once."""
-        rows, found = self._store.entries.row, np.empty((2, len(entries)), np.int32)
+        rows, pairs = self._store.entries.row, np.empty((2, len(entries)), np.int32)
         if self._store.entries.has_several:
             latest = np.full(int(rows[: len(self._store.entries)].max(initial=0)) + 1, -1, np.int32)
-            n = take_met_once(verdicts, event, entries, rows, latest, found)
+            n = take_met_once(verdicts, event, entries, rows, latest, pairs)
         else:
-            n = take_met(verdicts, event, entries, rows, found[0], found[1])
-        return found[0, :n], found[1, :n]
+            n = take_met(verdicts, event, entries, rows, pairs[0], pairs[1])
+        return pairs[0, :n], pairs[1, :n]
 
     def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
-        """Ask raw values, event by event, about the given pairs and the loose filters; a pair may come twice."""
+        """Return the matches of the given pairs and of loose filters on raw values; a pair may occur twice."""
         order = np.argsort(event, kind="stable")
         starts = np.searchsorted(event[order], np.arange(len(events) + 1))
         pairs = [(NO_ROWS, NO_ROWS)]
         for i in range(len(events)) if self._store.loose else np.unique(event).tolist():
-            mine = entries[order[starts[i] : starts[i + 1]]]
+            own_entries = entries[order[starts[i] : starts[i + 1]]]
             values = events.event(i)
-            found = np.array([*self._asked(values, mine), *self._ask_loose(values)], np.int32)
-            pairs.append((np.full(len(found), i, np.int32), found))
-        return np.concatenate([one for one, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+            matched = np.array([*self._asked(values, own_entries), *self._ask_loose(values)], np.int32)
+            pairs.append((np.full(len(matched), i, np.int32), matched))
+        return np.concatenate([event_numbers for event_numbers, _ in pairs]), np.concatenate(
+            [rows for _, rows in pairs]
+        )
 
 
 def _looks(n: int) -> Iterator[tuple[int, int]]:
@@ -360,9 +366,9 @@ def _united(a: _Pairs, b: _Pairs) -> _Pairs:
     return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
 
 
-def _joined(found: MatchRows, pairs: _Pairs) -> MatchRows:
+def _joined(matched: MatchRows, pairs: _Pairs) -> MatchRows:
     """Add pairs of event and row, in any order, to the rows of their events."""
-    offsets = np.empty_like(found.offsets)
-    rows = np.empty(len(found.rows) + len(pairs[1]), np.int32)
-    join_csr((found.offsets, found.rows), pairs, offsets, np.empty(len(offsets) - 1, np.int64), rows)
+    offsets = np.empty_like(matched.offsets)
+    rows = np.empty(len(matched.rows) + len(pairs[1]), np.int32)
+    join_csr((matched.offsets, matched.rows), pairs, offsets, np.empty(len(offsets) - 1, np.int64), rows)
     return MatchRows(offsets, rows)

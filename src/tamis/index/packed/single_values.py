@@ -1,4 +1,4 @@
-"""Events with repeated attributes as several points: one for each combination of elements.
+"""Represents events with repeated attributes as several points: one for each combination of elements.
 
 A box of the index bounds one element of each repeated attribute, so an event lies in it iff one of its points does. The
 points of an event are matched together with those of all others, and each subscription is reported once. An event
@@ -39,11 +39,13 @@ def is_repeated(events: EventTable) -> bool:
 
 
 def combinations(event: Event) -> list[dict[str, Value]] | None:
-    """Return the event with each combination of elements; None when there is none, or more than `MOST_POINTS`."""
+    """Return the event with each combination of elements; None if there is none, or more than `MOST_POINTS`."""
     repeated = {name: value for name, value in event.items() if type(value) is tuple}
     if not 1 <= math.prod(map(len, repeated.values())) <= MOST_POINTS:
         return None
-    return [{**event, **dict(zip(repeated, some, strict=True))} for some in itertools.product(*repeated.values())]
+    return [
+        {**event, **dict(zip(repeated, elements, strict=True))} for elements in itertools.product(*repeated.values())
+    ]
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,17 @@ class SingleValues(EventTable):
         names = [name for name, column in events.columns.items() if column.kind.form is Form.MANY]
         repeated = [_elements(events.columns[name]) for name in names]
         counts = np.ones(len(events), np.int64)
-        for one in repeated:
-            counts = np.minimum(counts * one.sizes, MOST_POINTS + 1)
+        for elements in repeated:
+            counts = np.minimum(counts * elements.sizes, MOST_POINTS + 1)
         fits = (counts >= 1) & (counts <= MOST_POINTS)
         counts[~fits] = 0
         rows = np.repeat(np.arange(len(events)), counts)
         # The number of a point among those of its row; its digits say which element of each attribute it has.
         number = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         columns = {name: taken(column, rows) for name, column in events.columns.items() if name not in names}
-        for name, one in zip(names, repeated, strict=True):
-            number, at = np.divmod(number, one.sizes[rows])
-            columns[name] = one.at(rows, at, _bad(events.columns[name], rows))
+        for name, elements in zip(names, repeated, strict=True):
+            number, at = np.divmod(number, elements.sizes[rows])
+            columns[name] = elements.at(rows, at, _bad(events.columns[name], rows))
         return cls(len(rows), columns, events, rows, np.flatnonzero(~fits).tolist())
 
     def event(self, row: int) -> dict[str, Value]:
@@ -121,7 +123,7 @@ def _elements(column: Column) -> _Elements:
     else:
         held = [column.value(row) or () for row in range(len(column.present))]
         starts = np.cumsum([0, *map(len, held)])
-        elements = _column(column.kind.element, [element for one in held for element in one] or [None])
+        elements = _column(column.kind.element, [element for values in held for element in values] or [None])
     sizes = np.where(column.present, np.diff(starts), 1)
     return _Elements(elements, starts[:-1], sizes, column.present)
 
@@ -133,6 +135,8 @@ def _column(kind: AttributeType, elements: list[Any]) -> Column:
         values: Any = pa.array(elements, pa.large_string())
     else:
         plain = [0 if element is None else element for element in elements]
-        exact = all(type(one) is float or (isinstance(one, int) and -_EXACT <= one <= _EXACT) for one in plain)
+        exact = all(
+            type(number) is float or (isinstance(number, int) and -_EXACT <= number <= _EXACT) for number in plain
+        )
         values = np.array(plain, np.float64 if exact else object)
     return Column(kind, values, present)

@@ -1,4 +1,4 @@
-"""What the packed matcher holds: every subscription in the one place that suits it.
+"""The storage of the packed matcher: every subscription is in exactly one structure.
 
 Each filter becomes boxes (`boxes_of`). Invariants: a row stands in exactly one of these places,
 
@@ -118,8 +118,8 @@ class PackedStore:
         for start in range(0, len(trees), step):
             self.trees.add(*zip(*trees[start : start + step], strict=True))
         for start in range(0, len(plain), step):
-            some = plain[start : start + step]
-            self.plain.add_boxes(*self._corners([boxes[0][1] for _, boxes in some]), _as_rows(row for row, _ in some))
+            chunk = plain[start : start + step]
+            self.plain.add_boxes(*self._corners([boxes[0][1] for _, boxes in chunk]), _as_rows(row for row, _ in chunk))
         for start in range(0, len(special), step):
             self._add_special(special[start : start + step])
 
@@ -127,14 +127,14 @@ class PackedStore:
         """Add rows whose boxes do not decide alone, or that have several, or none."""
         entries, bounded = list[int](), list[Box]()
         for row, boxes in rowed:
-            mine = [(i, box) for i, box in boxes if box.sides or box.exact or self._is_about_text(box)]
-            if len(mine) < len(boxes):
+            indexed = [(i, box) for i, box in boxes if box.sides or box.exact or self._is_about_text(box)]
+            if len(indexed) < len(boxes):
                 self.loose[row] = tuple(
                     i for i, box in boxes if not (box.sides or box.exact or self._is_about_text(box))
                 )
-            if mine:
-                entries += self.entries.append(row, [(i, box.exact) for i, box in mine])
-                bounded += [box for _, box in mine]
+            if indexed:
+                entries += self.entries.append(row, [(i, box.exact) for i, box in indexed])
+                bounded += [box for _, box in indexed]
         if bounded:
             self.deciders.append(entries, bounded)
             self._add_entries(entries, bounded)
@@ -177,17 +177,17 @@ class PackedStore:
 
     def add_columns(self, columns: Sequence[TextColumns]) -> None:
         """Add texts under rows above all that were added before in other calls; if it raises, none is added."""
-        boxes = [(one.rows, sides_of_columns(one, self.axes)) for one in columns]
+        boxes = [(column.rows, sides_of_columns(column, self.axes)) for column in columns]
         self._grow()
         step = self._step()
         pieces = [(rows, sides, slice(i, i + step)) for rows, sides in boxes for i in range(0, len(rows), step)]
         added: list[Rows] = []
         try:
             while pieces:
-                some = [pieces.pop()]
-                while pieces and sum(map(_size, some)) + _size(pieces[-1]) <= step:
-                    some.append(pieces.pop())
-                added.append(self._add_pieces(some))
+                batch = [pieces.pop()]
+                while pieces and sum(map(_size, batch)) + _size(pieces[-1]) <= step:
+                    batch.append(pieces.pop())
+                added.append(self._add_pieces(batch))
         except BaseException:
             self.plain.remove(np.concatenate([np.zeros(0, np.int32), *added]))
             raise
@@ -212,7 +212,7 @@ class PackedStore:
         self.balls.add_many(rows, table.names[0], *table.balls())
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         if row in self.never:
             self.never.remove(row)
         elif self.is_plain:
@@ -222,7 +222,7 @@ class PackedStore:
             self.is_plain = not (self.n_special or len(self.balls) or len(self.trees))
 
     def _remove_of_many_kinds(self, row: int) -> None:
-        """Remove a row from wherever it stands."""
+        """Remove a row from the structures that contain it."""
         if self.balls.remove(row) or self.trees.remove(row):
             return
         entries = self.entries.of(row)
@@ -250,7 +250,7 @@ class PackedStore:
         return [*plain, *np.setdiff1d(owners, open_rows).tolist()]
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
-        """Return the sides of a plain box on the NUMBER axes by attribute; None when the row is not there."""
+        """Return the sides of a plain box on the NUMBER axes by attribute; None if the row is absent."""
         box = self.plain.find_box(row)
         if box is None:
             return None
@@ -258,7 +258,7 @@ class PackedStore:
         return {names[axis].attribute: (lo, hi) for axis, lo, hi in zip(*box, strict=True)}
 
     def statistics(self) -> IndexStatistics:
-        """Return how many subscriptions took which road, and the axes."""
+        """Return how many subscriptions are stored in which way, and the axes."""
         indexes = [index.statistics() for index in (self.plain, self.special)]
         n_bytes = sum(index["bytes"] for index in indexes)
         n_bytes += self.balls.n_bytes + self.texts.n_bytes + self.trees.n_bytes

@@ -26,7 +26,7 @@ from tamis.index.packed.boxes_of import MAX_BOXES, Sides, choices_of
 from tamis.index.packed.texts.trees import SideStep, steps_of
 from tamis.index.protocols import Rows
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
-from tamis.kernels.trees import ACCEPT, BLOCK, REJECT, Ends, TreeColumns, decide_trees, match_trees
+from tamis.kernels.trees import ACCEPT, BLOCK, REJECT, TreeColumns, TreeEnds, decide_trees, match_trees
 from tamis.model.language.normalise import hull
 from tamis.model.subscription import AllOf, AnyOf, Filter, Predicate, Subscription, Values
 from tamis.model.value_set import ValueSet
@@ -46,7 +46,7 @@ _MOST_STEPS: Final = 4_096
 #: Intervals of a set that become steps.
 _MOST_INTERVALS: Final = 256
 
-#: Events that are asked how many candidates the hulls leave.
+#: Sample events for estimating how many candidates the hulls leave.
 _SAMPLE: Final = 16
 
 #: Candidates of hulls that cost as much as one tree for a block of events.
@@ -68,7 +68,7 @@ class HulledTree(NamedTuple):
 
 
 class TreeSnapshot(NamedTuple):
-    """What a reader sees."""
+    """The state that a reader uses."""
 
     hulls: Snapshot
     columns: TreeColumns
@@ -78,7 +78,7 @@ class TreeSnapshot(NamedTuple):
 
 
 def tree_of(subscription: Subscription, axes: Axes) -> HulledTree | None:
-    """Return the tree of a subscription that is about values alone and that boxes say badly; None for any other."""
+    """Return the tree of a subscription with conditions on values only that boxes represent badly; None for others."""
     filters = subscription.filters
     if not filters or len(filters) > _MOST_FILTERS or not _wants_steps(filters):
         return None
@@ -96,7 +96,7 @@ def tree_of(subscription: Subscription, axes: Axes) -> HulledTree | None:
 
 
 def _behind(sides: Sides, steps: Sequence[_SideStepOf]) -> list[_SideStepOf]:
-    """Return the steps of a tree behind those of its hull, which turn most events away; what the hull says is left out.
+    """Return the steps of a tree after those of its hull, which rule out most events; steps implied by it are dropped.
 
     A step that holds wherever the hull does is passed over. Steps that no other step leads to are left out, too.
     """
@@ -121,9 +121,9 @@ def _numbered(lead: Sequence[SideStep], start: int, steps: Mapping[int, _SideSte
         if number in reached:
             reached |= {yes, no}
     order = [number for number in steps if number in reached]
-    place = {ACCEPT: ACCEPT, REJECT: REJECT} | {number: i for i, number in enumerate(order, len(lead))}
-    ahead = [(side, i + 1 if i + 1 < len(lead) else place[start], REJECT) for i, side in enumerate(lead)]
-    return ahead + [(steps[number][0], place[steps[number][1]], place[steps[number][2]]) for number in order]
+    number_of = {ACCEPT: ACCEPT, REJECT: REJECT} | {number: i for i, number in enumerate(order, len(lead))}
+    ahead = [(side, i + 1 if i + 1 < len(lead) else number_of[start], REJECT) for i, side in enumerate(lead)]
+    return ahead + [(steps[number][0], number_of[steps[number][1]], number_of[steps[number][2]]) for number in order]
 
 
 def _sides(around: Mapping[str, ValueSet], axes: Axes) -> Sides:
@@ -139,12 +139,12 @@ def _sides(around: Mapping[str, ValueSet], axes: Axes) -> Sides:
 def _wants_steps(filters: Sequence[Filter]) -> bool:
     """Whether filters are about values alone, and boxes do not say them, or only many boxes do."""
     if all(map(_is_box, filters)) or not all(
-        isinstance(one, Values) for filter in filters for one in _conditions(filter)
+        isinstance(condition, Values) for filter in filters for condition in _conditions(filter)
     ):
         return False
     n_boxes, are_open, is_lacking = [], False, False
     for filter in filters:
-        sets = [one.allowed for one in filter.constraints if isinstance(one, Values)]
+        sets = [constraint.allowed for constraint in filter.constraints if isinstance(constraint, Values)]
         lengths = [sum(1 for _ in allowed.intervals()) for allowed in sets]
         n_boxes.append(math.prod(lengths))
         is_lacking |= filter.rest is not None or any(allowed.missing for allowed in sets)
@@ -157,10 +157,10 @@ def _wants_steps(filters: Sequence[Filter]) -> bool:
 
 def _is_box(filter: Filter) -> bool:
     """Whether a filter is one interval on each of its axes, or is not about values alone."""
-    for one in filter.constraints:
-        if not isinstance(one, Values):
+    for constraint in filter.constraints:
+        if not isinstance(constraint, Values):
             return True
-        allowed = one.allowed
+        allowed = constraint.allowed
         if allowed.missing or len(allowed.cuts) > 2 - allowed.from_below:
             return False
     return filter.rest is None
@@ -211,9 +211,9 @@ class PackedTrees:
     def add(self, rows: Sequence[int], trees: Sequence[HulledTree]) -> None:
         """Add trees under ascending rows above all others. `hulls` has all axes that they name."""
         steps = [step for tree in trees for step in tree.steps]
-        numbers = self._ends([(one.axis, end) for one, _, _ in steps for end in (one.low, one.high)])
+        numbers = self._ends([(step.axis, end) for step, _, _ in steps for end in (step.low, step.high)])
         columns, lower = self._columns, numbers[::2]
-        columns["lower"].extend([~n if one.negated else n for n, (one, _, _) in zip(lower, steps, strict=True)])
+        columns["lower"].extend([~n if step.negated else n for n, (step, _, _) in zip(lower, steps, strict=True)])
         columns["upper"].extend(numbers[1::2])
         columns["yes"].extend([yes for _, yes, _ in steps])
         columns["no"].extend([no for _, _, no in steps])
@@ -227,12 +227,12 @@ class PackedTrees:
 
     def remove(self, row: int) -> bool:
         """Remove a row; False when it is not here."""
-        known = self["row"]
-        place = int(np.searchsorted(known, row))
-        if place == len(known) or known[place] != row or not self["living"][place]:
+        rows = self["row"]
+        position = int(np.searchsorted(rows, row))
+        if position == len(rows) or rows[position] != row or not self["living"][position]:
             return False
         self._columns["living"].extend([])
-        self["living"][place] = 0
+        self["living"][position] = 0
         self.hulls.remove_one(row)
         self.publish()
         return True
@@ -248,12 +248,12 @@ class PackedTrees:
         if not len(columns.row) or not len(low):
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
         step = max(1, len(low) // _SAMPLE)
-        some = low[::step], high[::step]
-        n_candidates = len(self.hulls.match_points(*some, snapshot.hulls)[1]) / len(some[0]) * len(low)
+        sample = low[::step], high[::step]
+        n_candidates = len(self.hulls.match_points(*sample, snapshot.hulls)[1]) / len(sample[0]) * len(low)
         if n_candidates > _CANDIDATES_PER_BLOCK * len(columns.row) * -(-len(low) // BLOCK):
             ends = self._sorted.of(snapshot.axis, snapshot.value)
-            found: tuple[Rows, Rows] = match_trees(columns, ends, (low, high, low is high), snapshot.longest)
-            return found
+            pairs: tuple[Rows, Rows] = match_trees(columns, ends, (low, high, low is high), snapshot.longest)
+            return pairs
         starts, rows = self.hulls.match_points(low, high, snapshot.hulls)
         return self._decided(low, high, np.repeat(np.arange(len(low)), np.diff(starts)), rows, snapshot)
 
@@ -266,13 +266,13 @@ class PackedTrees:
         not in the columns, and a kernel must not look for it.
         """
         columns, none = snapshot.columns, np.zeros(0, np.int64)
-        places = np.searchsorted(columns.row, rows)
+        positions = np.searchsorted(columns.row, rows)
         is_known = np.zeros(len(rows), np.bool_)
-        within = places < len(columns.row)
-        is_known[within] = columns.row[places[within]] == rows[within]
-        event, rows, places = event[is_known], rows[is_known], places[is_known]
-        ends = Ends(snapshot.axis, snapshot.value, none, none, np.zeros(0, np.int32))
-        holds = decide_trees(columns, ends, low, high, (event, places))
+        within = positions < len(columns.row)
+        is_known[within] = columns.row[positions[within]] == rows[within]
+        event, rows, positions = event[is_known], rows[is_known], positions[is_known]
+        ends = TreeEnds(snapshot.axis, snapshot.value, none, none, np.zeros(0, np.int32))
+        holds = decide_trees(columns, ends, low, high, (event, positions))
         return event[holds].astype(np.int32), rows[holds]
 
     def rows(self) -> Rows:
@@ -308,8 +308,8 @@ class PackedTrees:
     def _ends(self, ends: Sequence[tuple[int, float]]) -> list[int]:
         """Return the numbers of ends; those that are new get one."""
         if self._numbers is None:
-            known = zip(self["axis"].tolist(), self["value"].tolist(), strict=True)
-            self._numbers = {end: number for number, end in enumerate(known)}
+            pairs = zip(self["axis"].tolist(), self["value"].tolist(), strict=True)
+            self._numbers = {end: number for number, end in enumerate(pairs)}
         numbers = self._numbers
         new = [end for end in dict.fromkeys(ends) if end not in numbers]
         numbers.update({end: number for number, end in enumerate(new, len(numbers))})
@@ -325,7 +325,7 @@ class PackedTrees:
         return lo, hi
 
     def publish(self) -> None:
-        """Let readers see the columns and hulls as they are now."""
+        """Make the current columns and hulls visible to readers."""
         own = {name: np.require(self[name], requirements="W") for name in _ARRAYS}
         columns = TreeColumns(**{name: own[name] for name in TreeColumns._fields})
         #: What readers see now; never changed, only replaced.
@@ -333,26 +333,26 @@ class PackedTrees:
 
 
 class _SortedEnds:
-    """The ends in their order, worked out when a table asks for it and kept until there are more."""
+    """The ends in order, sorted on first use and cached until there are more."""
 
     def __init__(self) -> None:
         none = np.zeros(0, np.int64)
-        self._ends = Ends(np.zeros(0, np.int32), np.zeros(0), none, none, np.zeros(0, np.int32))
+        self._ends = TreeEnds(np.zeros(0, np.int32), np.zeros(0), none, none, np.zeros(0, np.int32))
 
-    def of(self, axis: npt.NDArray[np.int32], value: _Floats) -> Ends:
+    def of(self, axis: npt.NDArray[np.int32], value: _Floats) -> TreeEnds:
         """Return the ends of these axes and values."""
         ends = self._ends
         if len(ends.axis) != len(axis):
             order = np.lexsort((value, axis)).astype(np.int64)
             starts = np.flatnonzero(np.diff(axis[order], prepend=-1))
-            place = np.empty(len(axis), np.int32)
-            place[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(axis))))
-            ends = self._ends = Ends(axis, value, order, np.append(starts, len(axis)), place)
+            rank = np.empty(len(axis), np.int32)
+            rank[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(axis))))
+            ends = self._ends = TreeEnds(axis, value, order, np.append(starts, len(axis)), rank)
         return ends
 
 
 def _check_steps(arrays: SavedArrays, columns: Mapping[str, _Array]) -> None:
-    """Refuse steps that a kernel could not take: it would not end, or read what is not there."""
+    """Refuse steps with which a kernel would not terminate or would read outside its arrays."""
     lengths = np.diff(columns["step_at"])
     if lengths.size and not 0 < lengths.min() <= lengths.max() <= _MOST_STEPS:
         arrays.refuse("step_at", f"holds a tree that has not 1 to {_MOST_STEPS} steps")

@@ -1,1 +1,1 @@
-"""Approximate covering on a space filling curve, as the paper has it, with its repairs."""
+"""Approximate covering on a space-filling curve, as in the paper, with its errors corrected."""

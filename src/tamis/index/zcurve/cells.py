@@ -1,4 +1,4 @@
-"""From values to cells: the universe of the curve has ``2**k`` cells in each dimension.
+"""Maps values to cells: the universe of the curve has ``2**k`` cells in each dimension.
 
 The map of an attribute never reverses the order of values, so a box that covers another covers it in cells.
 The converse does not hold: two ends in one cell compare equal, which is why every hit is verified
@@ -43,8 +43,8 @@ def learned_scale(values: npt.NDArray[np.float64], k: int) -> LearnedScale | Non
     if not values.size:
         return None
     ordered = np.sort(values)
-    places = np.arange(1, 2**k) * len(ordered) // 2**k
-    return LearnedScale(tuple(np.unique(ordered[places]).tolist()))
+    ranks = np.arange(1, 2**k) * len(ordered) // 2**k
+    return LearnedScale(tuple(np.unique(ordered[ranks]).tolist()))
 
 
 def domain_of(schema: Schema, attribute: str) -> Domain:
@@ -72,8 +72,8 @@ def cell_of(value: float, domain: Domain, k: int, *, last: bool = False) -> int:
     [(0, 1), (2, 4), (5, 7)]
     """
     if isinstance(domain, LearnedScale):
-        place = bisect_right(domain.ends, value) + last
-        return place * (1 << k) // (len(domain.ends) + 1) - last
+        rank = bisect_right(domain.ends, value) + last
+        return rank * (1 << k) // (len(domain.ends) + 1) - last
     if domain is not None:
         share = (value - domain[0]) / (domain[1] - domain[0])
         return int(min(max(share, 0.0) * 2**k, 2**k - 1)) if share < 1 else 2**k - 1
@@ -85,8 +85,8 @@ def cell_of(value: float, domain: Domain, k: int, *, last: bool = False) -> int:
 def cells_of(values: npt.NDArray[np.float64], domain: Domain, k: int, *, last: bool = False) -> npt.NDArray[np.int64]:
     """Return `cell_of` each value."""
     if isinstance(domain, LearnedScale):
-        places = np.searchsorted(np.array(domain.ends), values, side="right").astype(np.int64) + last
-        spread: npt.NDArray[np.int64] = places * 2**k // (len(domain.ends) + 1) - last
+        ranks = np.searchsorted(np.array(domain.ends), values, side="right").astype(np.int64) + last
+        spread: npt.NDArray[np.int64] = ranks * 2**k // (len(domain.ends) + 1) - last
         return spread
     if domain is not None:
         share = (values - domain[0]) / (domain[1] - domain[0])

@@ -57,11 +57,11 @@ _UNCAPPED: Final = 2**62
 
 #: An end of an attribute: 0 the lower, 1 the upper one.
 End = tuple[str, int]
-Ends = tuple[End, ...]
+_Ends = tuple[End, ...]
 
 
 class BoxOfTable(NamedTuple):
-    """Where the box of a row is to be found."""
+    """The table and position of the box of a row."""
 
     table: SubscriptionTable
     place: int
@@ -128,7 +128,7 @@ class ZCurveIndex(OneByOne):
         #: ``{row: its filters}``, or the place of its box in a table.
         self._held: dict[int, tuple[Filter, ...] | BoxOfTable] = {}
         #: ``{ends: array}``: every possible subscription is in the array of exactly the ends it bounds.
-        self._arrays: dict[Ends, SfcArray] = {}
+        self._arrays: dict[_Ends, SfcArray] = {}
         #: Rows that can match and of which the box does not tell the extent; rows that can never match.
         self._loose: set[int] = set()
         self._never: set[int] = set()
@@ -169,10 +169,10 @@ class ZCurveIndex(OneByOne):
         if not self._learn():
             self._insert_boxes(rows, table, np.arange(len(table)))
 
-    def _insert_boxes(self, rows: Rows, table: SubscriptionTable, places: npt.NDArray[np.int64]) -> None:
-        """Put boxes of a table, by their places in it, into the arrays of their ends."""
-        lo, hi = (side[places] for side in table.corners())
-        bounded = np.stack((np.isfinite(lo), np.isfinite(hi)), axis=2).reshape(len(places), -1)
+    def _insert_boxes(self, rows: Rows, table: SubscriptionTable, positions: npt.NDArray[np.int64]) -> None:
+        """Add boxes of a table, by their positions in it, to the arrays of their ends."""
+        lo, hi = (side[positions] for side in table.corners())
+        bounded = np.stack((np.isfinite(lo), np.isfinite(hi)), axis=2).reshape(len(positions), -1)
         names = sorted(range(len(table.names)), key=lambda j: table.names[j])
         for pattern in np.unique(bounded, axis=0):
             chosen = np.flatnonzero((bounded == pattern).all(axis=1))
@@ -180,12 +180,12 @@ class ZCurveIndex(OneByOne):
             cells = np.empty((chosen.size, len(ends)), np.int64)
             for at, (name, end) in enumerate(ends):
                 side = (hi if end else lo)[chosen, table.names.index(name)]
-                found = cells_of(side, self._scales.of(name), self._settings.k, last=end == 1)
-                cells[:, at] = found if end else 2**self._settings.k - 1 - found
+                cells_of_side = cells_of(side, self._scales.of(name), self._settings.k, last=end == 1)
+                cells[:, at] = cells_of_side if end else 2**self._settings.k - 1 - cells_of_side
             self._array(ends).insert_all(cells, rows[chosen])
 
     def remove(self, row: int) -> None:
-        """Remove a row; KeyError when it is not there."""
+        """Remove a row; raise `KeyError` if it is absent."""
         outline = outline_of(self._filters(row))
         if outline is not None:
             ends, point = self._place(outline)
@@ -205,12 +205,12 @@ class ZCurveIndex(OneByOne):
         if not self.epsilon:
             runs = iter([np.unique(np.concatenate([np.zeros(0, np.int32), *runs]))])
         prover = Prover(self._settings.pieces)
-        found = next((row for rows in runs for row in rows.tolist() if self._covers(row, subscription, prover)), None)
-        self._counts["hits"] += found is not None
+        cover = next((row for rows in runs for row in rows.tolist() if self._covers(row, subscription, prover)), None)
+        self._counts["hits"] += cover is not None
         self._volume += _share(self._last)
         self._counts["cubes"] += sum(search.cubes for search in self._last)
         self._counts["capped"] += sum(search.capped for search in self._last)
-        return found
+        return cover
 
     def find_covered(self, subscription: Subscription) -> Rows:
         """Return the rows the given subscription covers, ascending; every point is compared, so none is missed."""
@@ -221,11 +221,11 @@ class ZCurveIndex(OneByOne):
         for ends, array in self._arrays.items():
             reach = [self._cell(end, sides.get(end[0], PRESENT)) for end in ends]
             candidates.update(array.dominated(reach).tolist())
-        found = (row for row in candidates if is_covered(self._filters(row), subscription.filters))
-        return np.array(sorted([*self._never, *found]), np.int32)
+        covered = (row for row in candidates if is_covered(self._filters(row), subscription.filters))
+        return np.array(sorted([*self._never, *covered]), np.int32)
 
     def statistics(self) -> IndexStatistics:
-        """Return what is held, what searches cost, and the paper's bounds for the last one.
+        """Return the contents, the cost of searches, and the paper's bounds for the last search.
 
         ``cube_bound`` is Theorem 3.1 (times d), ``run_bound`` Theorem 4.1; ``volume_searched`` is a share.
         """
@@ -305,7 +305,7 @@ class ZCurveIndex(OneByOne):
         tables: Iterable[tuple[SubscriptionTable, list[tuple[int, int]]]],
     ) -> None:
         self._arrays = {}
-        placed: dict[Ends, list[tuple[int, tuple[int, ...]]]] = {}
+        placed: dict[_Ends, list[tuple[int, tuple[int, ...]]]] = {}
         for row, outline in outlines:
             ends, point = self._place(outline)
             placed.setdefault(ends, []).append((row, point))
@@ -313,8 +313,8 @@ class ZCurveIndex(OneByOne):
             cells = np.array([point for _, point in points], np.int64).reshape(len(points), len(ends))
             self._array(ends).insert_all(cells, np.array([row for row, _ in points], np.int32))
         for table, boxes in tables:
-            rows, places = np.array(boxes, np.int64).T
-            self._insert_boxes(rows.astype(np.int32), table, places)
+            rows, positions = np.array(boxes, np.int64).T
+            self._insert_boxes(rows.astype(np.int32), table, positions)
 
     def _filters(self, row: int) -> tuple[Filter, ...]:
         held = self._held[row]
@@ -322,7 +322,7 @@ class ZCurveIndex(OneByOne):
             return held.table.box_subscription(held.place, row).filters
         return held
 
-    def _place(self, outline: Outline) -> tuple[Ends, tuple[int, ...]]:
+    def _place(self, outline: Outline) -> tuple[_Ends, tuple[int, ...]]:
         """Return the ends that a stored subscription bounds, and its point in their dimensions."""
         sides = _values(outline.outer)
         ends = tuple((name, end) for name in sorted(sides) for end in (0, 1) if not is_open(sides[name], end))
@@ -336,7 +336,7 @@ class ZCurveIndex(OneByOne):
         cell = cell_of(side[end[1]], self._scales.of(end[0]), self._settings.k, last=is_last)
         return cell if end[1] else 2**self._settings.k - 1 - cell
 
-    def _array(self, ends: Ends) -> SfcArray:
+    def _array(self, ends: _Ends) -> SfcArray:
         if ends not in self._arrays:
             is_too_wide = (
                 self._settings.curve is hilbert_key and len(ends) > MAX_DIMENSIONS

@@ -48,7 +48,7 @@ class Scales:
         self._due = 2 * n_rows
         self.version += 1
         for name, values in ends.items():
-            known = domain_of(self._schema, name)
+            domain = domain_of(self._schema, name)
             every = np.concatenate(values)
             bounded = every[np.isfinite(every) & (np.abs(every) < -ANY_VALUE)]
-            self._domains[name] = learned_scale(bounded, self._k) if known is None else known
+            self._domains[name] = learned_scale(bounded, self._k) if domain is None else domain

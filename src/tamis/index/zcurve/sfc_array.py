@@ -35,7 +35,7 @@ _WORD: Final = 62
 
 @dataclass
 class Search:
-    """What one search did.
+    """The counts of one search.
 
     ``cubes`` were looked up, ``searched`` of ``volume`` cells lie in them; ``capped`` says that it gave up at ``most``
     cubes and, if it ``scans``, compared the points one by one instead.
@@ -86,13 +86,13 @@ class SfcArray:
         self._cells = np.insert(self._cells, at, cells[order], axis=0)
 
     def delete(self, point: Sequence[int], row: int) -> None:
-        """Remove a point; KeyError when it is not there."""
+        """Remove a point; raise `KeyError` if it is absent."""
         [key] = self._keys_of(np.array([point], np.int64).reshape(1, self.d))
         start, stop = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
-        found = np.flatnonzero(self._rows[start:stop] == row)
-        if not found.size:
+        positions = np.flatnonzero(self._rows[start:stop] == row)
+        if not positions.size:
             raise KeyError(row)
-        at = start + int(found[0])
+        at = start + int(positions[0])
         self._keys, self._rows = np.delete(self._keys, at), np.delete(self._rows, at)
         self._cells = np.delete(self._cells, at, axis=0)
 

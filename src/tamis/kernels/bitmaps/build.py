@@ -46,9 +46,9 @@ def bucket_map(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.uint8]:
     for k in range(columns):
         low, high = corners[:, 2 * k], corners[:, 2 * k + 1]
         bounds = np.concatenate((low[low > PRESENT], high[high < OPEN]))
-        often = np.bincount(bounds >> CODE_SHIFT, minlength=N_STEPS)
-        before = np.cumsum(often) - often
-        buckets[k] = before * MISSING_ROW // max(1, bounds.size)
+        n_bounds = np.bincount(bounds >> CODE_SHIFT, minlength=N_STEPS)
+        n_below = np.cumsum(n_bounds) - n_bounds
+        buckets[k] = n_below * MISSING_ROW // max(1, bounds.size)
     return np.minimum(buckets, MISSING_ROW - 1)
 
 
@@ -111,12 +111,12 @@ def fill_tables(
         for table in range(np.int64(first[leaf]), np.int64(first[leaf + 1])):
             k = np.int64(columns[table])
             for i in range(nodes[x, START], nodes[x, STOP]):
-                place = i - nodes[x, START]
-                bit = np.int64(1) << (place & 63)
-                after = np.int64(rows[order[i], 2 * k + 1]) + 1
-                bits[table, np.int64(rows[order[i], 2 * k]), place >> 6] ^= bit
-                if after < N_ROWS:
-                    bits[table, after, place >> 6] ^= bit
+                position = i - nodes[x, START]
+                bit = np.int64(1) << (position & 63)
+                row_after = np.int64(rows[order[i], 2 * k + 1]) + 1
+                bits[table, np.int64(rows[order[i], 2 * k]), position >> 6] ^= bit
+                if row_after < N_ROWS:
+                    bits[table, row_after, position >> 6] ^= bit
             for b in range(1, N_ROWS):
                 for w in range(N_WORDS):
                     bits[table, b, w] ^= bits[table, b - 1, w]

@@ -1,12 +1,12 @@
-"""Match events against a bitmap segment: walk the nodes, AND one row per column, compare the codes of what is left.
+"""Match events against a bitmap segment: walk the nodes, AND one row per column, compare the codes of the rest.
 
-An event visits the leaves whose ranges of buckets it lies in. There the rows of its buckets leave some boxes, which are
-*collected*; their codes are asked for ahead and compared once there are many, because they lie far apart in memory. A
-box that ties is settled on float64 (:func:`tamis.kernels.boxes.sparse.holds`), as in every segment.
+An event visits the leaves whose ranges of buckets contain it. There the AND of its buckets' rows leaves some boxes,
+which are *collected*; their codes are prefetched and compared once there are many, because they lie far apart in
+memory. A box that ties is decided with float64 (:func:`tamis.kernels.boxes.sparse.holds`), as in every segment.
 
 Many events go through the nodes together, as lists that become shorter on the way down, so a leaf is read once per
-batch: with many events in it the next leaf is fetched meanwhile, with few only the rows that they need. An event
-interval that touches several buckets walks alone, and takes the OR of their rows.
+batch: with many events in it the next leaf is prefetched meanwhile, with few events only the rows that they need. An
+event interval that touches several buckets walks alone, and uses the OR of their rows.
 """
 
 from __future__ import annotations
@@ -175,11 +175,11 @@ def _and_spans(tables: Int, columns: Int, n: Int, buckets: npt.NDArray[np.uint8]
             for b in range(np.int64(buckets[0, k]), np.int64(buckets[1, k]) + 1):
                 union |= int64_at(tables, (N_ROWS * table + b) * N_WORDS + w)
             words[w] &= union
-    some = np.int64(0)
+    nonzero = np.int64(0)
     for w in range(N_WORDS):
         if words[w] != 0:
-            some |= np.int64(1) << w
-    return some
+            nonzero |= np.int64(1) << w
+    return nonzero
 
 
 @inline_kernel
@@ -189,7 +189,7 @@ def _visit_leaf(
     events: BucketedEvents,
     e: Int,
     room: Room,
-    found: npt.NDArray[np.int32],
+    collected: npt.NDArray[np.int32],
     n: Int,
 ) -> Int:
     """Collect the boxes of leaf node ``x`` that event ``e`` may meet; return the new number of collected boxes."""
@@ -199,13 +199,13 @@ def _visit_leaf(
     tables, columns = segment[TABLES] + TABLE_BYTES * first, segment[TABLE_COLUMNS] + first
     n_tables = np.int64(uint32_at(segment[FIRST_TABLE], leaf + 1)) - first
     if events.spans[e] != 0:
-        some = _and_spans(tables, columns, n_tables, events.buckets[:, e], room.words)
+        nonzero = _and_spans(tables, columns, n_tables, events.buckets[:, e], room.words)
     else:
-        some = and_rows(tables, events.buckets[0, e].ctypes.data, columns, n_tables, room.words.ctypes.data)
+        nonzero = and_rows(tables, events.buckets[0, e].ctypes.data, columns, n_tables, room.words.ctypes.data)
     size = 4 * segment[N_COLUMNS]
-    while some != 0:
-        w = np.int64(lowest_bit(some))
-        some &= some - 1
+    while nonzero != 0:
+        w = np.int64(lowest_bit(nonzero))
+        nonzero &= nonzero - 1
         word = room.words[w]
         while word != 0:
             bit = np.int64(lowest_bit(word))
@@ -213,8 +213,8 @@ def _visit_leaf(
             slot = start + 64 * w + bit
             prefetch(segment[BOX_CODES] + size * slot)
             prefetch(segment[BOX_CODES] + size * slot + size - 1)
-            found[0, n] = slot
-            found[1, n] = e
+            collected[0, n] = slot
+            collected[1, n] = e
             n += np.int64(slot < stop)  # a leaf need not be full
     return n
 
@@ -282,17 +282,17 @@ def _narrow(node: Int, events: BucketedEvents, room: Room) -> tuple[Int, Int]:
     depth, column = np.int64(int32_at(node, DEPTH)), np.int64(int32_at(node, COLUMN))
     if column < 0:
         return room.levels[0, 0], room.levels[1, 0]
-    own, length = room.levels[0, depth - 1], room.levels[1, depth - 1]
+    list_number, length = room.levels[0, depth - 1], room.levels[1, depth - 1]
     least, greatest = int32_at(node, LEAST), int32_at(node, GREATEST)
     if least > 0 or greatest < MISSING_ROW:
-        kept, low, width = np.int64(0), np.uint8(least), np.uint8(greatest - least)
+        n_kept, low, width = np.int64(0), np.uint8(least), np.uint8(greatest - least)
         for i in range(length):
-            e = room.lists[own, i]
-            room.lists[depth, kept] = e
-            kept += np.int64(np.uint8(events.by_column[column, e] - low) <= width)
-        own, length = depth, kept
-    room.levels[0, depth], room.levels[1, depth] = own, length
-    return own, length
+            e = room.lists[list_number, i]
+            room.lists[depth, n_kept] = e
+            n_kept += np.int64(np.uint8(events.by_column[column, e] - low) <= width)
+        list_number, length = depth, n_kept
+    room.levels[0, depth], room.levels[1, depth] = list_number, length
+    return list_number, length
 
 
 @inline_kernel
@@ -345,17 +345,17 @@ def match_bitmaps(
     waiting, n, count, x = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while x < segment[N_NODES]:
         node = segment[NODES] + 4 * NODE_WIDTH * x
-        own, length = _narrow(node, events, room)
+        list_number, length = _narrow(node, events, room)
         if length == 0:
             x = np.int64(int32_at(node, SKIP))
             continue
         leaf = np.int64(int32_at(node, LEAF))
         if leaf >= 0 and length >= _MANY:
-            listed = room.lists[own, :length]
+            listed = room.lists[list_number, :length]
             n, count = _visit_all(segment, x, events, values, listed, room, output, (n, count))
         elif leaf >= 0:
             for i in range(length):
-                event = np.int64(room.lists[own, i])
+                event = np.int64(room.lists[list_number, i])
                 _fetch_rows(segment, leaf, events.buckets[0, event])
                 room.queue[0, waiting], room.queue[1, waiting] = x, event
                 waiting += 1

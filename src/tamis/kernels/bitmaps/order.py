@@ -84,17 +84,17 @@ def _count_bins(
     bins[0] = 0
     bins[1] = _UNKNOWN
     bins[2] = -1
-    seen = np.int64(0)
+    n_boxes = np.int64(0)
     for i in range(span[0], span[1], step):
         box = order[i]
-        seen += 1
+        n_boxes += 1
         for k in range(bins.shape[1]):
             least, greatest = np.int64(corners[box, 2 * k]), np.int64(corners[box, 2 * k + 1])
-            own = _bin_of(least, greatest)
-            bins[0, k, own] += 1
-            bins[1, k, own] = min(bins[1, k, own], least)
-            bins[2, k, own] = max(bins[2, k, own], greatest)
-    return seen
+            bin_number = _bin_of(least, greatest)
+            bins[0, k, bin_number] += 1
+            bins[1, k, bin_number] = min(bins[1, k, bin_number], least)
+            bins[2, k, bin_number] = max(bins[2, k, bin_number], greatest)
+    return n_boxes
 
 
 @hot_kernel
@@ -110,24 +110,24 @@ def _judge(
     for c in range(bins.shape[2]):
         first, last = min(first, bins[1, column, c]), max(last, bins[2, column, c])
     width = float(_N_BUCKETS if bins[0, column, _FREE_BIN] else last - first + 1)
-    kept, entropy = 0.0, 0.0
+    visit_share, entropy = 0.0, 0.0
     position, start, part = np.int64(0), np.int64(0), 0
     first, last = np.int64(_UNKNOWN), np.int64(-1)
     for c in range(bins.shape[2]):
-        left = bins[0, column, c]
-        while left > 0:
-            taken = min(left, cuts[part] - position)
+        n_left = bins[0, column, c]
+        while n_left > 0:
+            n_taken = min(n_left, cuts[part] - position)
             first, last = min(first, bins[1, column, c]), max(last, bins[2, column, c])
-            position += taken
-            left -= taken
+            position += n_taken
+            n_left -= n_taken
             if position == cuts[part]:
                 share = (position - start) / total
                 weight = math.ceil((position - start) / LEAF_SIZE) if small else share
-                kept += weight * min(1.0, (last - first + 1) / width)
+                visit_share += weight * min(1.0, (last - first + 1) / width)
                 entropy -= share * math.log2(share)
                 start, first, last = position, np.int64(_UNKNOWN), np.int64(-1)
                 part += 1
-    return kept, entropy
+    return visit_share, entropy
 
 
 @hot_kernel
@@ -158,22 +158,22 @@ def _cut(n_bound: Int, n_free: Int, k: Int, small: bool, cuts: npt.NDArray[np.in
 
 @hot_kernel
 def _choose_split(
-    bins: npt.NDArray[np.int64], seen: Int, small: bool, cuts: npt.NDArray[np.int64], best: npt.NDArray[np.int64]
+    bins: npt.NDArray[np.int64], n_boxes: Int, small: bool, cuts: npt.NDArray[np.int64], best: npt.NDArray[np.int64]
 ) -> tuple[Int, Int]:
     """Write the cuts of the best split to ``best``; return its column (-1: nothing separates) and its parts."""
-    column, parts, most = np.int64(-1), np.int64(0), -math.inf
+    column, parts, best_score = np.int64(-1), np.int64(0), -math.inf
     for k in range(bins.shape[1]):
         n_free = bins[0, k, _FREE_BIN]
-        if seen - n_free < _LEAST_BITS * seen:
+        if n_boxes - n_free < _LEAST_BITS * n_boxes:
             continue
-        for wanted in range(1, _MOST_PARTS + 2):
-            n_parts = _cut(seen - n_free, n_free, wanted, small, cuts)
+        for n_ranges in range(1, _MOST_PARTS + 2):
+            n_parts = _cut(n_boxes - n_free, n_free, n_ranges, small, cuts)
             if n_parts < 2:
                 continue
-            kept, entropy = _judge(bins, k, cuts, n_parts, small)
-            score = -kept if small else -math.log2(max(kept, 1e-3)) / max(entropy, 1e-9)
-            if entropy >= _LEAST_BITS and score > most:
-                column, parts, most = np.int64(k), np.int64(n_parts), score
+            visit_share, entropy = _judge(bins, k, cuts, n_parts, small)
+            score = -visit_share if small else -math.log2(max(visit_share, 1e-3)) / max(entropy, 1e-9)
+            if entropy >= _LEAST_BITS and score > best_score:
+                column, parts, best_score = np.int64(k), np.int64(n_parts), score
                 for j in range(n_parts):
                     best[j] = cuts[j]
     return column, parts
@@ -183,7 +183,7 @@ def _choose_split(
 def _sort_by_bin(
     corners: npt.NDArray[np.uint8],
     order: npt.NDArray[np.int32],
-    other: npt.NDArray[np.int32],
+    scratch: npt.NDArray[np.int32],
     span: tuple[Int, Int],
     column: Int,
     starts: npt.NDArray[np.int64],
@@ -198,11 +198,11 @@ def _sort_by_bin(
         starts[c] += starts[c - 1]
     for i in range(span[0], span[1]):
         box = order[i]
-        own = _bin_of(np.int64(corners[box, 2 * column]), np.int64(corners[box, 2 * column + 1]))
-        other[span[0] + starts[own]] = box
-        starts[own] += 1
+        bin_number = _bin_of(np.int64(corners[box, 2 * column]), np.int64(corners[box, 2 * column + 1]))
+        scratch[span[0] + starts[bin_number]] = box
+        starts[bin_number] += 1
     for i in range(span[0], span[1]):
-        order[i] = other[i]
+        order[i] = scratch[i]
     return n_free
 
 
@@ -213,13 +213,13 @@ def _place_cuts(cuts: npt.NDArray[np.int64], n_parts: Int, span: tuple[Int, Int]
     A cut before the free boxes of the sample falls before those of the span, the others fall on whole leaves.
     """
     start, stop = span
-    seen = cuts[n_parts - 1]
+    n_sampled = cuts[n_parts - 1]
     for j in range(n_parts - 1):
         position = cuts[j]
-        if j == n_parts - 2 and position == seen - n_free[0] and 0 < n_free[1] < stop - start:
+        if j == n_parts - 2 and position == n_sampled - n_free[0] and 0 < n_free[1] < stop - start:
             cuts[j] = stop - n_free[1]
-        elif seen < stop - start:
-            position = np.int64(position * ((stop - start) / seen))
+        elif n_sampled < stop - start:
+            position = np.int64(position * ((stop - start) / n_sampled))
             cuts[j] = start + (position + LEAF_SIZE // 2) // LEAF_SIZE * LEAF_SIZE
         else:
             cuts[j] = start + position
@@ -258,7 +258,7 @@ def _push_parts(
 def order_by_tree(corners: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Order boxes, uint8[n, 2 * columns] of least and greatest rows of each column; return the order and the nodes."""
     n, columns = corners.shape[0], corners.shape[1] // 2
-    order, other = np.arange(n).astype(np.int32), np.empty(n, np.int32)
+    order, scratch = np.arange(n).astype(np.int32), np.empty(n, np.int32)
     nodes = np.zeros((1_024 + 64 * (n // LEAF_SIZE + 1), NODE_WIDTH), np.int32)
     stack = np.zeros((_MOST_CUTS * MOST_DEPTH, NODE_WIDTH), np.int64)
     bins, starts = np.zeros((3, columns, _FREE_BIN + 1), np.int64), np.zeros(_FREE_BIN + 2, np.int64)
@@ -277,12 +277,12 @@ def order_by_tree(corners: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int32]
             n_leaves += 1
             continue
         small = stop - start <= _LARGE
-        seen = _count_bins(corners, order, (start, stop), 1 if small else max(1, (stop - start) // _SAMPLE), bins)
-        column, parts = _choose_split(bins, seen, small, cuts, best)
+        n_sampled = _count_bins(corners, order, (start, stop), 1 if small else max(1, (stop - start) // _SAMPLE), bins)
+        column, parts = _choose_split(bins, n_sampled, small, cuts, best)
         if column < 0 or depth >= _DEEP:
             column, parts = np.int64(0), np.int64(2)
-            best[0], best[1] = seen // 2, seen
-        free = _sort_by_bin(corners, order, other, (start, stop), column, starts)
+            best[0], best[1] = n_sampled // 2, n_sampled
+        free = _sort_by_bin(corners, order, scratch, (start, stop), column, starts)
         _place_cuts(best, parts, (start, stop), (bins[0, column, _FREE_BIN], free))
         used = _push_parts(corners, order, start, column, best, stack, (parts, depth + 1, used))
     nodes = nodes[:n_nodes].copy()

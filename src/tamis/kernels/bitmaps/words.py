@@ -52,17 +52,19 @@ _ROW: Final = ir.VectorType(I64, N_WORDS)
 def _and_rows(_context: Any, tables: Any, buckets: Any, columns: Any, n: Any, out: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         tables, buckets, columns, n, out = arguments
-        kept = allocate(builder, _ROW)
-        builder.store(ir.Constant(_ROW, [-1] * N_WORDS), kept)
+        intersection = allocate(builder, _ROW)
+        builder.store(ir.Constant(_ROW, [-1] * N_WORDS), intersection)
         with cgutils.for_range(builder, n) as loop:
             column = _byte_at(builder, columns, loop.index)
             row = builder.mul(_byte_at(builder, buckets, column), I64(ROW_BYTES))
             table = builder.add(tables, builder.mul(loop.index, I64(TABLE_BYTES)))
-            builder.store(builder.and_(builder.load(kept), load(builder, builder.add(table, row), 0, _ROW)), kept)
-        words = builder.load(kept)
+            builder.store(
+                builder.and_(builder.load(intersection), load(builder, builder.add(table, row), 0, _ROW)), intersection
+            )
+        words = builder.load(intersection)
         builder.store(words, builder.inttoptr(out, _ROW.as_pointer())).align = 8
-        some = builder.icmp_signed("!=", words, ir.Constant(_ROW, [0] * N_WORDS))
-        return builder.zext(builder.bitcast(some, I8), I64)
+        nonzero = builder.icmp_signed("!=", words, ir.Constant(_ROW, [0] * N_WORDS))
+        return builder.zext(builder.bitcast(nonzero, I8), I64)
 
     return types.int64(*[types.int64] * 5), generate
 

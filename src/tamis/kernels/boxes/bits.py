@@ -58,16 +58,16 @@ def adopt_rows(
     A row still lives in one of the segments ``sources`` unless it was removed (and perhaps added again
     elsewhere) while the new segment was being built; then its bit in ``alive`` is cleared instead.
     """
-    gone = 0
+    n_gone = 0
     for i in range(rows.size):
         row = rows[i]
-        known = False
+        is_present = False
         for j in range(sources.size):
-            known |= home[row] == sources[j]
-        if known:
+            is_present |= home[row] == sources[j]
+        if is_present:
             home[row] = serial
             slot_of[row] = i
         else:
             alive[i >> 3] = alive[i >> 3] & np.uint8(255 - (1 << (i & 7)))
-            gone += 1
-    return gone
+            n_gone += 1
+    return n_gone

@@ -1,13 +1,13 @@
-"""Covering of boxes on the packed tree: who dominates this corner, who lies inside this box.
+"""Covering of boxes on the packed tree: which boxes cover a box, and which lie inside it.
 
-A box covers another iff its corner ``(-lo, hi)`` is at least the other's on every axis. Matching asks ``lo <=
-event_high and hi >= event_low``; so a box that is asked for its coverers is an event turned inside out, ``high = lo``
-and ``low = hi``, and the tree, its codes and its ties serve both (:mod:`tamis.kernels.boxes.tree`). An axis the box
-leaves free is a missing value: only boxes that leave it free as well can cover it.
+A box covers another iff its corner ``(-lo, hi)`` is at least the other's on every axis. Matching tests ``lo <=
+event_high and hi >= event_low``; so the search for the covers of a box is that of an event turned inside out, ``high =
+lo`` and ``low = hi``, and the tree, its codes and its ties serve both (:mod:`tamis.kernels.boxes.tree`). An axis that
+the box leaves free is a missing value: only boxes that leave it free as well can cover it.
 
-Of all coverers the one with the least row is returned, so the answer does not depend on how the boxes are
-packed. ``least`` holds the least row below each block of a tree; a subtree that cannot improve on what is
-found is skipped. A box *inside* another meets it, so that search walks the tree as an interval event does.
+Of all covers the one with the least row is returned, so the result does not depend on how the boxes are packed.
+``least`` holds the least row below each block of a tree; a subtree that cannot improve the result is skipped. A box
+*inside* another meets it, so that search walks the tree like an interval event.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def _least_of_block(
 ) -> Int:
     """Return the least row below ``best`` in one leaf block that covers, or ``best``."""
     columns = segment[N_COLUMNS]
-    found = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
-    mask = found & np.int64(uint16_at(segment[ALIVE], block))
-    ties = found >> 16
+    fits = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = fits & np.int64(uint16_at(segment[ALIVE], block))
+    ties = fits >> 16
     counters[0] += 1
     while mask != 0:
         lane = lowest_bit(mask)
@@ -134,7 +134,7 @@ def _least_of_block(
 def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Question, best: Int, walk: Walk) -> Int:
     """Return the least row below ``best`` in one tree that covers, or ``best``; ``least`` is an address."""
     size = 64 * segment[N_COLUMNS]
-    last = segment[HEIGHT] - 1
+    leaf_level = segment[HEIGHT] - 1
     stack = walk.stack
     stack[0] = 0
     depth = 1
@@ -152,7 +152,7 @@ def _least_of_tree(segment: npt.NDArray[np.int64], least: Int, event: Question, 
             mask &= mask - 1
             if np.int64(int32_at(least, below + child)) >= best:
                 continue
-            if level == last:
+            if level == leaf_level:
                 best = _least_of_block(segment, event, child, best, walk.counters)
             else:
                 stack[depth] = ((level + 1) << 40) | child
@@ -181,7 +181,7 @@ def find_least_covers(
     """
     low, high = corners
     for e in range(low.shape[0]):
-        found = np.int64(best[e])
+        least_row = np.int64(best[e])
         coded_by = np.int64(-1)
         for g in range(directory.shape[0]):
             segment = directory[g]
@@ -190,10 +190,10 @@ def find_least_covers(
             coded_by = segment[QUANTISER]
             if segment[LAYOUT] == FLAT:
                 for block in range((segment[N_SLOTS] + 15) >> 4):
-                    found = _least_of_block(segment, event, block, found, walk.counters)
+                    least_row = _least_of_block(segment, event, block, least_row, walk.counters)
             else:
-                found = _least_of_tree(segment, least[g], event, found, walk)
-        best[e] = found
+                least_row = _least_of_tree(segment, least[g], event, least_row, walk)
+        best[e] = least_row
 
 
 @inline_kernel
@@ -307,7 +307,7 @@ def find_inside(
 def scan_least_covers(
     lo: npt.NDArray[np.float64],
     hi: npt.NDArray[np.float64],
-    asked: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
+    questions: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     best: npt.NDArray[np.int32],
 ) -> None:
     """Do what :func:`find_least_covers` does, by a plain scan of dense boxes: the base of the benchmarks.
@@ -315,11 +315,11 @@ def scan_least_covers(
     An infinite side is open; a free axis of a box that is asked for is covered by a free axis only, which on
     closed boxes without missing values is the same as comparing infinities.
     """
-    for e in range(asked[0].shape[0]):
+    for e in range(questions[0].shape[0]):
         for row in range(min(lo.shape[0], best[e])):
             covers = True
             for k in range(lo.shape[1]):
-                if not (lo[row, k] <= asked[0][e, k] and hi[row, k] >= asked[1][e, k]):
+                if not (lo[row, k] <= questions[0][e, k] and hi[row, k] >= questions[1][e, k]):
                     covers = False
                     break
             if covers:

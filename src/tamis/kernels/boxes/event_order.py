@@ -1,8 +1,8 @@
-"""Put the events of a large batch in an order in which neighbours look into the same blocks.
+"""Sorts the events of a large batch so that successive events read the same blocks.
 
-A million boxes do not fit into the caches near the processor. Events that follow each other along a Z-curve
-read many of the same blocks, so most are still near: a fifth faster with six rows per event, the copy that
-brings the answers back into the order of the events included. With thousands of rows per event that copy
+A million boxes do not fit into the caches of the processor. Events that follow each other along a Z-curve
+read many of the same blocks, so most are still cached: a fifth faster with six rows per event, including the copy
+that brings the results back into the order of the events. With thousands of rows per event that copy
 costs as much as is gained.
 """
 
@@ -21,15 +21,15 @@ __all__ = ["event_keys", "reorder_csr"]
 
 @hot_kernel
 def event_keys(segment: npt.NDArray[np.int64], low: npt.NDArray[np.float64], keys: npt.NDArray[np.uint16]) -> None:
-    """Write the place uint16[n] of each event on the Z-curve over the first four columns of a tree."""
+    """Write the position uint16[n] of each event on the Z-curve over the first four columns of a tree."""
     columns = min(segment[N_COLUMNS], 4)
     bits = min(16 // columns, 15)
     for e in range(low.shape[0]):
         key = np.int64(0)
         for k in range(columns):
             axis = np.int64(int32_at(segment[COLUMN_AXES], k))
-            known = axis < segment[QUANTISER + 4] and not np.isnan(low[e, axis])
-            code = code_of(segment[QUANTISER : QUANTISER + 5], axis, low[e, axis]) if known else np.int64(0)
+            has_code = axis < segment[QUANTISER + 4] and not np.isnan(low[e, axis])
+            code = code_of(segment[QUANTISER : QUANTISER + 5], axis, low[e, axis]) if has_code else np.int64(0)
             for bit in range(bits):
                 key |= (code >> (15 - bits + bit) & 1) << (bit * columns + k)
         keys[e] = key
@@ -38,19 +38,19 @@ def event_keys(segment: npt.NDArray[np.int64], low: npt.NDArray[np.float64], key
 @hot_kernel
 def reorder_csr(
     order: npt.NDArray[np.int64],
-    given: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]],
+    source: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]],
     offsets: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
 ) -> None:
     """Bring a CSR result, whose event ``i`` is event ``order[i]``, into the order of the events.
 
-    ``offsets[0]`` says where in ``out`` the result begins; the others are written.
+    ``offsets[0]`` is the beginning of the result in ``out``; the others are written.
     """
     for i in range(order.size):
-        offsets[order[i] + 1] = given[0][i + 1] - given[0][i]
+        offsets[order[i] + 1] = source[0][i + 1] - source[0][i]
     for e in range(order.size):
         offsets[e + 1] += offsets[e]
     for i in range(order.size):
-        start, to = given[0][i], offsets[order[i]]
-        for j in range(given[0][i + 1] - start):
-            out[to + j] = given[1][start + j]
+        start, to = source[0][i], offsets[order[i]]
+        for j in range(source[0][i + 1] - start):
+            out[to + j] = source[1][start + j]

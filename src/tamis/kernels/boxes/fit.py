@@ -1,8 +1,8 @@
 """Sixteen boxes at a time: which of them fit an event.
 
 A *block* is sixteen boxes. The blocks of a tree hold, for each column, one 64-byte line of int16 codes,
-``lo[16] hi[16]``: :func:`fit_block` asks all columns of all sixteen boxes and answers with two 16-bit masks: who fits,
-and who fits only by a tie (event and bound have the same code, so float64 must decide). The blocks of a
+``lo[16] hi[16]``: :func:`fit_block` tests all columns of all sixteen boxes and returns two 16-bit masks: the lanes that
+fit, and those that fit only by a tie (event and bound have the same code, so float64 must decide). The blocks of a
 pair grid hold four uint8 codes per box and side: :func:`fit_corners`.
 
 Every function here is plain Python first (that is what ``.py_func`` of a kernel runs) and gets its
@@ -39,7 +39,7 @@ __all__ = ["CodedEvent", "fit_block", "fit_corners", "fit_event", "fit_quads"]
 
 
 class CodedEvent(Protocol):
-    """What :func:`fit_event` reads of an event or a question."""
+    """The codes of an event or a question, as :func:`fit_event` reads them."""
 
     @property
     def low_codes(self) -> npt.NDArray[np.int16]:
@@ -87,9 +87,9 @@ def _fit_block(_context: Any, address: Any, columns: Any, low: Any, high: Any) -
             above = builder.sub(high_code, load(builder, line, 0, kind))
             below = builder.sub(load(builder, line, 2 * LANES, kind), low_code)
             builder.store(_least(builder, builder.load(margin), _least(builder, above, below)), margin)
-        found, zero = builder.load(margin), ir.Constant(kind, [0] * LANES)
-        fits = builder.bitcast(builder.icmp_signed(">=", found, zero), I16)
-        ties = builder.bitcast(builder.icmp_signed("==", found, zero), I16)
+        least_margin, zero = builder.load(margin), ir.Constant(kind, [0] * LANES)
+        fits = builder.bitcast(builder.icmp_signed(">=", least_margin, zero), I16)
+        ties = builder.bitcast(builder.icmp_signed("==", least_margin, zero), I16)
         return builder.or_(builder.zext(fits, I64), builder.shl(builder.zext(ties, I64), I64(16)))
 
     return types.int64(types.int64, types.int64, low, high), generate
@@ -105,15 +105,15 @@ def _fit_block_compiled(address: Int, columns: Int, low: Any, high: Any) -> Any:
 
 @inline_kernel
 def fit_event(address: Int, columns: Int, event: CodedEvent) -> Int:
-    """Answer as :func:`fit_block` for any number of columns, eight at a time."""
+    """Return the masks of :func:`fit_block` for any number of columns, eight at a time."""
     if columns <= 8:
         return fit_block(address, columns, event.low_codes, event.high_codes)
     mask = np.int64(0xFFFF)
     ties = np.int64(0)
     for k in range(0, columns, 8):
-        found = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
-        mask &= found
-        ties |= found
+        fits = fit_block(address + 64 * k, min(8, columns - k), event.low_codes[k:], event.high_codes[k:])
+        mask &= fits
+        ties |= fits
         if mask == 0:
             return mask
     return mask | (ties & 0xFFFF0000)
@@ -136,10 +136,10 @@ def fit_quads(lines: Int, low: Int, high: Int, care: Int, strict: Int) -> Int:
 
 
 def fit_corners(lines: Int, axes: Int, low: tuple[Int, Int], high: tuple[Int, Int], strict: Int) -> Int:
-    """As :func:`fit_quads`, where bytes 0 and 1 of each box belong to axes of its own.
+    """As :func:`fit_quads`, but bytes 0 and 1 of each box belong to axes that the box names.
 
-    ``axes`` is the address of uint8[16, 2]: where in the event's tables the codes on these axes stand. ``low`` and
-    ``high`` are the address of such a table, uint8[64], and the event's codes for bytes 2 and 3, in bits 16-31.
+    ``axes`` is the address of uint8[16, 2]: the positions of these axes in the event's tables. ``low`` and ``high`` are
+    the address of such a table, uint8[64], and the event's codes for bytes 2 and 3, in bits 16-31.
     """
     sides = array_at(lines, 8 * LANES, np.uint8).reshape(2, LANES, 4)[:, :, :2]
     places = array_at(axes, 2 * LANES, np.uint8).reshape(LANES, 2)
@@ -154,11 +154,16 @@ _QUADS: Final = ir.VectorType(I32, LANES)
 
 def _is_over(builder: Any, lines: Any, low: Any, high: Any, strict: Any) -> Any:
     """Return 16 uint32: a byte is not zero where an event, uint8[64] twice, misses the side of a box."""
-    less = insert_function(builder.module, ir.FunctionType(_CODES, [_CODES, _CODES]), "llvm.usub.sat.v64i8")
-    by = splat(builder, strict, _CODES)
-    lower = builder.add(load(builder, lines, 0, _CODES), by)
-    upper = builder.sub(load(builder, lines, 4 * LANES, _CODES), by)
-    return builder.bitcast(builder.or_(builder.call(less, [lower, high]), builder.call(less, [low, upper])), _QUADS)
+    saturating_subtract = insert_function(
+        builder.module, ir.FunctionType(_CODES, [_CODES, _CODES]), "llvm.usub.sat.v64i8"
+    )
+    offset = splat(builder, strict, _CODES)
+    lower = builder.add(load(builder, lines, 0, _CODES), offset)
+    upper = builder.sub(load(builder, lines, 4 * LANES, _CODES), offset)
+    return builder.bitcast(
+        builder.or_(builder.call(saturating_subtract, [lower, high]), builder.call(saturating_subtract, [low, upper])),
+        _QUADS,
+    )
 
 
 def _is_zero(builder: Any, quads: Any) -> Any:
@@ -189,10 +194,10 @@ def _fit_corners(_context: Any, lines: Any, axes: Any, low: Any, high: Any, stri
         event = []
         for side in arguments[2:4]:
             table = load(builder, builder.extract_value(side, 0), 0, _CODES)
-            own = builder.bitcast(builder.call(permute, [table, places]), _QUADS)
-            own = builder.and_(own, ir.Constant(_QUADS, [0xFFFF] * LANES))
-            both = builder.or_(own, splat(builder, builder.extract_value(side, 1), _QUADS))
-            event.append(builder.bitcast(both, _CODES))
+            lane_codes = builder.bitcast(builder.call(permute, [table, places]), _QUADS)
+            lane_codes = builder.and_(lane_codes, ir.Constant(_QUADS, [0xFFFF] * LANES))
+            codes = builder.or_(lane_codes, splat(builder, builder.extract_value(side, 1), _QUADS))
+            event.append(builder.bitcast(codes, _CODES))
         return _is_zero(builder, _is_over(builder, arguments[0], event[0], event[1], arguments[4]))
 
     return types.int64(types.int64, types.int64, low, high, types.int64), generate
@@ -213,14 +218,14 @@ def _fit_corners_compiled(lines: Int, axes: Int, low: Any, high: Any, strict: In
 
     def loop(lines: Int, axes: Int, low: Any, high: Any, strict: Int) -> Any:
         mask = np.int64(fit_quads(lines, low[1], high[1], 0xFFFF0000, strict))
-        left = mask
-        while left != 0:
-            lane = np.int64(lowest_bit(left))
-            left &= left - 1
+        remaining = mask
+        while remaining != 0:
+            lane = np.int64(lowest_bit(remaining))
+            remaining &= remaining - 1
             for j in range(2):
-                place = np.int64(uint8_at(axes, 2 * lane + j))
-                above = np.int64(uint8_at(lines, 4 * lane + j)) + strict > np.int64(uint8_at(high[0], place))
-                below = np.int64(uint8_at(lines, 64 + 4 * lane + j)) - strict < np.int64(uint8_at(low[0], place))
+                position = np.int64(uint8_at(axes, 2 * lane + j))
+                above = np.int64(uint8_at(lines, 4 * lane + j)) + strict > np.int64(uint8_at(high[0], position))
+                below = np.int64(uint8_at(lines, 64 + 4 * lane + j)) - strict < np.int64(uint8_at(low[0], position))
                 if above or below:
                     mask &= ~(np.int64(1) << lane)
                     break

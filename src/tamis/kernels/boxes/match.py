@@ -1,9 +1,9 @@
 """Match events against the trees, grids and deltas of an index in one call.
 
 One kernel walks the directory (:mod:`tamis.kernels.directory`) for each event: a call costs about one
-microsecond however many segments there are. :func:`match_point` takes one event and finds all it needs through one
-array, which costs a fifth of that. Event values are coded once per quantiser; segments that share one stand together in
-the directory. Bitmaps have a kernel of their own
+microsecond however many segments there are. :func:`match_point` takes one event and finds all its data through one
+array, which costs a fifth of that. Event values are coded once per quantiser; segments that share one are adjacent in
+the directory. Bitmaps have their own kernel
 (:mod:`tamis.kernels.bitmaps.match`): here it would cost every process seven seconds of compiling, needed or not.
 
 Output is CSR: rows of event ``e`` are ``out[offsets[e]:offsets[e + 1]]``. When ``out`` is full the kernel stops at
@@ -66,8 +66,8 @@ class Scratch(NamedTuple):
 def make_scratch(n_axes: int) -> Scratch:
     """Return the memory of a reader of events with ``n_axes`` values."""
     codes = np.full((4, max(1, n_axes)), MISSING, np.int16)
-    stack, found = np.empty(_STACK, np.int64), np.empty((2, SURVIVORS), np.int32)
-    return Scratch(codes, make_tables(2), stack, found)
+    stack, survivors = np.empty(_STACK, np.int64), np.empty((2, SURVIVORS), np.int32)
+    return Scratch(codes, make_tables(2), stack, survivors)
 
 
 @inline_kernel
@@ -107,10 +107,10 @@ def _match_segment(
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    one = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
+    coded = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
     if segment[LAYOUT] == FLAT:
-        return match_flat(segment, one, out, count)
-    return match_tree(segment, one, scratch.stack, out, count)
+        return match_flat(segment, coded, out, count)
+    return match_tree(segment, coded, scratch.stack, out, count)
 
 
 @hot_kernel

@@ -1,9 +1,8 @@
-"""Whether an event meets any box at all: the walk of :mod:`tamis.kernels.boxes.match` that ends at the first hit.
+"""Whether an event meets any box at all: the walk of :mod:`tamis.kernels.boxes.match` that stops at the first hit.
 
-A broker asks this of each neighbour: one filter that matches is enough to forward an event, and an event may match
-fifty thousand filters of one neighbour. So nothing is written but one byte per event. A tree and a delta stop at the
-first lane that fits, and only a lane that ties costs a look at float64; pair grids stop behind the first group with a
-match.
+A broker tests this for each neighbour: one matching filter is enough to forward an event, and an event may match fifty
+thousand filters of one neighbour. So only one byte per event is written. A tree and a delta stop at the first lane that
+fits, and only a lane that ties needs float64; pair grids stop after the first group with a match.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ __all__ = ["meet_events"]
 def _meets_block(segment: npt.NDArray[np.int64], event: Event, block: Int) -> bool:
     """Whether a living box of one leaf block fits."""
     columns = segment[N_COLUMNS]
-    found = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
-    mask = found & np.int64(uint16_at(segment[ALIVE], block))
-    ties = mask & (found >> 16)
+    fits = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = fits & np.int64(uint16_at(segment[ALIVE], block))
+    ties = mask & (fits >> 16)
     if mask != ties:
         return True
     while ties != 0:
@@ -65,7 +64,7 @@ def _meets_flat(segment: npt.NDArray[np.int64], event: Event) -> bool:
 def _meets_tree(segment: npt.NDArray[np.int64], event: Event, stack: npt.NDArray[np.int64]) -> bool:
     """Whether a box of a tree fits."""
     size = 64 * segment[N_COLUMNS]
-    last = segment[HEIGHT] - 1
+    leaf_level = segment[HEIGHT] - 1
     stack[0] = 0
     depth = 1
     while depth > 0:
@@ -76,7 +75,7 @@ def _meets_tree(segment: npt.NDArray[np.int64], event: Event, stack: npt.NDArray
         while mask != 0:
             child = 16 * node + lowest_bit(mask)
             mask &= mask - 1
-            if level < last:
+            if level < leaf_level:
                 stack[depth] = ((level + 1) << 40) | child
                 depth += 1
             elif _meets_block(segment, event, child):
@@ -103,10 +102,10 @@ def _meets_segment(
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    one = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
+    coded = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
     if segment[LAYOUT] == FLAT:
-        return _meets_flat(segment, one)
-    return _meets_tree(segment, one, scratch.stack)
+        return _meets_flat(segment, coded)
+    return _meets_tree(segment, coded, scratch.stack)
 
 
 @hot_kernel
@@ -117,7 +116,7 @@ def meet_events(
     out: npt.NDArray[np.int32],
     scratch: Scratch,
 ) -> None:
-    """Set ``met`` of each event that meets a box; an event whose ``met`` is set already is not looked at.
+    """Set ``met`` of each event that meets a box; an event whose ``met`` is set already is skipped.
 
     ``events`` as in :func:`tamis.kernels.boxes.match.match_events`; ``out`` is room for the rows of at least twice
     as many survivors as a pair grid collects.

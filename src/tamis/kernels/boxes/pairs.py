@@ -173,14 +173,14 @@ def _deliver(segment: npt.NDArray[np.int64], events: TabledEvents, n: Int, outpu
 
 @inline_kernel
 def _collect(
-    segment: npt.NDArray[np.int64], block: Int, masks: tuple[Int, Int], e: Int, found: npt.NDArray[np.int32], n: Int
+    segment: npt.NDArray[np.int64], block: Int, masks: tuple[Int, Int], e: Int, survivors: npt.NDArray[np.int32], n: Int
 ) -> Int:
     """Note the lanes of a block that fit, ``masks[1]`` for sure; return the new number of survivors."""
     members = segment[MEMBERS] + 64 * block
-    spread_lanes(e, found[1], n)
-    n += emit_lanes(members, masks[0] & masks[1], found[0], n)
-    spread_lanes(~e, found[1], n)
-    return n + emit_lanes(members, masks[0] & ~masks[1], found[0], n)
+    spread_lanes(e, survivors[1], n)
+    n += emit_lanes(members, masks[0] & masks[1], survivors[0], n)
+    spread_lanes(~e, survivors[1], n)
+    return n + emit_lanes(members, masks[0] & ~masks[1], survivors[0], n)
 
 
 @inline_kernel
@@ -190,10 +190,10 @@ def _owned(line: Int, mask: Int, first: tuple[bool, bool]) -> Int:
     ``first`` says for both axes whether this is the event's first cell. A box that began before this cell has the
     lower code 0.
     """
-    left = mask
-    while left != 0:
-        lane = lowest_bit(left)
-        left &= left - 1
+    remaining = mask
+    while remaining != 0:
+        lane = lowest_bit(remaining)
+        remaining &= remaining - 1
         for j in range(2):
             if not first[j] and uint8_at(line, 4 * lane + 2 + j) == 0:
                 mask &= ~(np.int64(1) << lane)
@@ -260,8 +260,8 @@ def _visit_cell(
     s0, s1, bits, first = grid
     u, v = codes[0] >> s0, codes[1] >> s1
     cell = first + (u << bits) + v
-    place = cell_code(codes[0], u, s0) << 16 | cell_code(codes[1], v, s1) << 24
-    low, high = (events.low_tables[e].ctypes.data, place), (events.high_tables[e].ctypes.data, place)
+    grid_codes = cell_code(codes[0], u, s0) << 16 | cell_code(codes[1], v, s1) << 24
+    low, high = (events.low_tables[e].ctypes.data, grid_codes), (events.high_tables[e].ctypes.data, grid_codes)
     start, stop = np.int64(uint32_at(segment[CELLS], cell)), np.int64(uint32_at(segment[CELLS], cell + 1))
     for block in range(start, stop):
         line, axes = segment[CORNERS] + 128 * block, segment[LANE_AXES] + 32 * block
@@ -292,8 +292,8 @@ def match_pairs_one(
         axis_0, axis_1 = int64_at(group, AXIS_0), int64_at(group, AXIS_1)
         low_0, low_1 = _code_at(codes[0], axis_0), _code_at(codes[0], axis_1)
         if low_0 >= 0 and low_1 >= 0:
-            both = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
-            n, count = _visit(segment, group, both, event, np.int64(0), output, (n, count))
+            grid_codes = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
+            n, count = _visit(segment, group, grid_codes, event, np.int64(0), output, (n, count))
     return _deliver(segment, event, n, output, count)
 
 
@@ -310,8 +310,8 @@ def meet_pairs_one(
         axis_0, axis_1 = int64_at(group, AXIS_0), int64_at(group, AXIS_1)
         low_0, low_1 = _code_at(codes[0], axis_0), _code_at(codes[0], axis_1)
         if low_0 >= 0 and low_1 >= 0:
-            both = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
-            n, count = _visit(segment, group, both, event, np.int64(0), output, (np.int64(0), np.int64(0)))
+            grid_codes = (low_0, _code_at(codes[1], axis_0), low_1, _code_at(codes[1], axis_1))
+            n, count = _visit(segment, group, grid_codes, event, np.int64(0), output, (np.int64(0), np.int64(0)))
             if _deliver(segment, event, n, output, count) != 0:
                 return True
     return False

@@ -258,8 +258,8 @@ def coarse_code(code: Int) -> Int:
 @inline_kernel
 def cell_code(code: Int, cell: Int, shift: Int) -> Int:
     """Map a code to 1..253 by its place in a cell of a grid, monotone; codes outside go to the nearer end."""
-    place = min(max((code - (cell << shift)) >> (shift - 8), 0), 255)
-    return 1 + (place * 253 >> 8)
+    offset = min(max((code - (cell << shift)) >> (shift - 8), 0), 255)
+    return 1 + (offset * 253 >> 8)
 
 
 @hot_kernel
@@ -270,17 +270,17 @@ def _own_sides(
 
     Return whether all axes of the box are then said, those of the grid included.
     """
-    whole = record[12] == 0 and (two or record[10] == FREE)
+    is_complete = record[12] == 0 and (two or record[10] == FREE)
     for j in range(2):
         z = 2 + j if two else 1 + j
         lo, hi = np.int64(record[4 + 2 * z]), np.int64(record[5 + 2 * z])
-        place = np.int64(column[record[z]]) if lo != FREE else np.int64(NO_COLUMN)
-        known = place < N_FILTERED
-        quad[j] = coarse_code(lo) if known else 0
-        quad[2 + j] = coarse_code(hi) if known and hi != OPEN else 255
-        quad[4 + j] = place if known else NO_COLUMN
-        whole = whole and (known or lo == FREE)
-    return whole
+        column_number = np.int64(column[record[z]]) if lo != FREE else np.int64(NO_COLUMN)
+        is_named = column_number < N_FILTERED
+        quad[j] = coarse_code(lo) if is_named else 0
+        quad[2 + j] = coarse_code(hi) if is_named and hi != OPEN else 255
+        quad[4 + j] = column_number if is_named else NO_COLUMN
+        is_complete = is_complete and (is_named or lo == FREE)
+    return is_complete
 
 
 @hot_kernel
@@ -296,8 +296,8 @@ def _write_lane(
     for j in range(2):
         shift = group[SHIFT_0 + j]
         lo, hi = max(np.int64(record[4 + 2 * j]), 0), np.int64(record[5 + 2 * j])
-        asked = group[AXIS_0] != NO_AXIS and (two or j == 0)
-        begins, ends = asked and lo >> shift == at[j], asked and hi >> shift == at[j] and hi != OPEN
+        is_constrained = group[AXIS_0] != NO_AXIS and (two or j == 0)
+        begins, ends = is_constrained and lo >> shift == at[j], is_constrained and hi >> shift == at[j] and hi != OPEN
         cells.corners[128 * block + 4 * i + 2 + j] = cell_code(lo, at[j], shift) if begins else 0
         cells.corners[128 * block + 64 + 4 * i + 2 + j] = cell_code(hi, at[j], shift) if ends else 255
 

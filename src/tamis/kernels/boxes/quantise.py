@@ -100,8 +100,8 @@ class Quantiser(NamedTuple):
         """
         first, n_knots, step, _, scale = self.axes.T
         used = n_knots != 0
-        whole = (first == np.floor(first)) & (n_knots == np.floor(n_knots)) & (first >= 0) & (n_knots >= 0)
-        if not (whole & (n_knots <= _MOST_KNOTS) & (n_knots <= self.knots.size - first) & (scale >= 0)).all():
+        is_whole = (first == np.floor(first)) & (n_knots == np.floor(n_knots)) & (first >= 0) & (n_knots >= 0)
+        if not (is_whole & (n_knots <= _MOST_KNOTS) & (n_knots <= self.knots.size - first) & (scale >= 0)).all():
             return "names knots that do not exist"
         if (step[used] != _N_LEVELS // n_knots[used]).any() or step[~used].any():
             return "has an axis whose levels do not fit its knots"
@@ -111,7 +111,7 @@ class Quantiser(NamedTuple):
         return None
 
     def has_axes(self, axes: npt.NDArray[np.integer]) -> bool:
-        """Say whether every one of ``axes`` was seen in training."""
+        """Return whether every one of ``axes`` was seen in training."""
         if axes.size == 0:
             return True
         return bool(axes.max() < self.axes.shape[0] and (self.axes[axes, 1] > 0).all())
@@ -147,8 +147,8 @@ def train_quantiser(n_axes: int, axis: npt.NDArray[np.int16], ends: npt.NDArray[
         scale = _fill_cells(chosen, cells[k])
         fields[k] = first, chosen.size, _N_LEVELS // chosen.size, chosen[0], scale
         first += chosen.size
-    nothing = [np.zeros(1)]
-    return Quantiser(np.concatenate(knots or nothing), np.concatenate(slopes or nothing), cells.ravel(), fields)
+    zero = [np.zeros(1)]
+    return Quantiser(np.concatenate(knots or zero), np.concatenate(slopes or zero), cells.ravel(), fields)
 
 
 def _choose_knots(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Boxes as they are kept: only the sides that constrain something.
+"""The storage of boxes: only the sides that constrain something.
 
 A dense ``lo, hi`` float64[n, d] pair costs 320 bytes for a box that constrains 4 of 20 axes. Here box ``s``
 owns the entries ``first[s]:first[s + 1]``; an entry is an axis and its two closed ends. An axis that is
@@ -18,7 +18,7 @@ from tamis.kernels.emit import float64_at, int16_at, prefetch, uint32_at
 
 __all__ = ["Boxes", "count_boxes", "holds", "pack_boxes", "take_boxes"]
 
-#: Boxes that are asked for ahead while others are copied: their order is random to the memory.
+#: Boxes that are prefetched while others are copied: their order in memory is random.
 _AHEAD: Final = 16
 
 

@@ -1,9 +1,9 @@
-"""Long answers of many events: first which lanes match, in an order that suits the caches; then their rows.
+"""Long results of many events: first which lanes match, in an order that suits the caches; then their rows.
 
-Events that follow each other along a Z-curve read many of the same blocks, which then are still near. But the rows
-of an event must stand where its number says, and to copy thousands of rows per event to their place costs as much as
-is gained. So the first pass writes no rows: it *stages* one number per block, where the rows of the block lie and
-which of the sixteen match. A second pass goes through the events in their own order and writes the rows, once, from
+Events that follow each other along a Z-curve read many of the same blocks, which are then still in the cache. But the
+rows of events must be in the order of the events, and copying thousands of rows per event there costs as much as is
+gained. So the first pass writes no rows: it *stages* one number per block, with the address of the block's rows and the
+mask of the sixteen that match. A second pass goes through the events in their own order and writes the rows, once, from
 addresses that are all known beforehand.
 """
 
@@ -35,7 +35,7 @@ def stage_events(
 ) -> Int:
     """Match as :func:`tamis.kernels.boxes.match.match_events` trees and deltas, into lanes instead of rows.
 
-    ``starts`` int64[n + 1] and ``stage`` int64 stand for its ``offsets`` and ``out``.
+    ``starts`` int64[n + 1] and ``stage`` int64 correspond to its ``offsets`` and ``out``.
     """
     lows, highs = events
     codes = scratch.codes
@@ -51,11 +51,11 @@ def stage_events(
                 axis = int32_at(segment[COLUMN_AXES], k)
                 codes[2, k] = codes[0, axis]
                 codes[3, k] = codes[1, axis]
-            one = Event(codes[2], codes[3], lows[e], highs[e], scratch.found[0])
+            coded = Event(codes[2], codes[3], lows[e], highs[e], scratch.found[0])
             if segment[LAYOUT] == FLAT:
-                count = match_flat(segment, one, stage, count)
+                count = match_flat(segment, coded, stage, count)
             else:
-                count = match_tree(segment, one, scratch.stack, stage, count)
+                count = match_tree(segment, coded, scratch.stack, stage, count)
             if count < 0:
                 return e
         starts[e + 1] = count
@@ -64,27 +64,27 @@ def stage_events(
 
 @hot_kernel
 def emit_staged(
-    place: npt.NDArray[np.int64],
+    staged_at: npt.NDArray[np.int64],
     staged: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     offsets: npt.NDArray[np.int64],
     out: npt.NDArray[np.int32],
 ) -> Int:
-    """Write the rows of staged events, given as (starts, stage); event ``e`` was staged as number ``place[e]``.
+    """Write the rows of staged events, given as (starts, stage); event ``e`` was staged as number ``staged_at[e]``.
 
-    ``offsets[0]`` says where in ``out`` they begin; the others are written. Returns how many numbers ``out`` must
-    hold; if it holds fewer no rows were written.
+    ``offsets[0]`` is their beginning in ``out``; the others are written. Returns the size that ``out`` must have; if it
+    is smaller, no rows were written.
     """
     starts, stage = staged
-    for e in range(place.size):
+    for e in range(staged_at.size):
         count = offsets[e]
-        for j in range(starts[place[e]], starts[place[e] + 1]):
+        for j in range(starts[staged_at[e]], starts[staged_at[e] + 1]):
             count += count_bits(stage[j] & _MASK)
         offsets[e + 1] = count
-    needed = offsets[place.size] + LANES  # the last lanes are written sixteen at a time, too
-    if needed > out.size:
-        return needed
-    for e in range(place.size):
+    room_needed = offsets[staged_at.size] + LANES  # the last lanes are written sixteen at a time, too
+    if room_needed > out.size:
+        return room_needed
+    for e in range(staged_at.size):
         count = offsets[e]
-        for j in range(starts[place[e]], starts[place[e] + 1]):
+        for j in range(starts[staged_at[e]], starts[staged_at[e] + 1]):
             count += emit_lanes(stage[j] >> 16, stage[j] & _MASK, out, count)
-    return needed
+    return room_needed

@@ -1,9 +1,9 @@
 """Whether other boxes together contain a box: exact subtraction, one piece after the other.
 
 A *piece* is a part of the box that has not been subtracted yet. Its lower corner is looked up in the tree: if no
-other box contains it, the corner is a witness and the answer is no. Otherwise one of those that do is taken
-away; it reaches below the piece on every axis, so what is left are the parts above its upper ends, at most one
-per axis. A part begins just above an end, so a lower side may be open; an upper one never is.
+other box contains it, the corner is a witness and the answer is no. Otherwise a box that contains it is subtracted;
+it reaches below the piece on every axis, so the parts above its upper ends remain, at most one per axis. A part begins
+just above an end, so a lower side may be open; an upper one never is.
 
 Numbers are dense: between two neighbouring float64 there are others, so an open side is not empty.
 """
@@ -111,7 +111,7 @@ def _best_cutter(
 def _take_away(
     boxes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], row: Int, pieces: Pieces, top: Int
 ) -> Int:
-    """Replace the top piece by what a box leaves of it; return the new height of the stack."""
+    """Replace the top piece by its parts outside a box; return the new height of the stack."""
     d = pieces.lo.shape[1]
     work = pieces.lo.shape[0] - 1
     for k in range(d):
@@ -158,12 +158,12 @@ def find_unions(
     """
     budget = used.shape[1]
     for i in range(order.size):
-        me = np.int64(order[i])
-        alive[me] = False
+        current = np.int64(order[i])
+        alive[current] = False
         for k in range(pieces.lo.shape[1]):
-            free = boxes[0][me, k] == -np.inf and boxes[1][me, k] == np.inf
-            pieces.lo[0, k] = np.nan if free else boxes[0][me, k]
-            pieces.hi[0, k] = np.nan if free else boxes[1][me, k]
+            free = boxes[0][current, k] == -np.inf and boxes[1][current, k] == np.inf
+            pieces.lo[0, k] = np.nan if free else boxes[0][current, k]
+            pieces.hi[0, k] = np.nan if free else boxes[1][current, k]
             pieces.open[0, k] = False
         top, steps = np.int64(1), 0
         while top > 0 and steps < budget:
@@ -174,6 +174,6 @@ def find_unions(
             steps += 1
             top = _take_away(boxes, row, pieces, top - 1)
         if top > 0:
-            alive[me] = True
+            alive[current] = True
             for j in range(steps):
                 used[i, j] = -1

@@ -98,9 +98,9 @@ def dense_codes(
             corners[s, 2 * k] = FREE
             corners[s, 2 * k + 1] = OPEN
         for j in range(np.int64(first[s]), np.int64(first[s + 1])):
-            own = np.int64(column[axis[j]])
-            corners[s, 2 * own] = codes[j, 0]
-            corners[s, 2 * own + 1] = codes[j, 1]
+            column_number = np.int64(column[axis[j]])
+            corners[s, 2 * column_number] = codes[j, 0]
+            corners[s, 2 * column_number + 1] = codes[j, 1]
 
 
 @hot_kernel
@@ -174,10 +174,10 @@ def order_boxes(corners: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
         for i in range(start, stop):
             keys[i] = corners[order[i], coordinate]
         leaves = (stop - start + LANES - 1) // LANES
-        half = 1
-        while half * 2 < leaves:
-            half *= 2
-        middle = start + half * LANES
+        left_leaves = 1
+        while left_leaves * 2 < leaves:
+            left_leaves *= 2
+        middle = start + left_leaves * LANES
         _select(keys, order, (start, stop), middle)
         stack[depth, 0] = start
         stack[depth, 1] = middle
@@ -245,15 +245,15 @@ def find_loose_lane(blocks: npt.NDArray[np.int16], levels: npt.NDArray[np.int64]
 def _scan_block(
     segment: npt.NDArray[np.int64], event: Event, block: Int, out: Out, state: tuple[Int, Int]
 ) -> tuple[Int, Int]:
-    """Write the rows of one leaf block that match, and note the slots that tie.
+    """Write the matching rows of one leaf block, and collect the slots that tie.
 
     ``state`` is (rows written, slots noted). There is room for sixteen of each.
     """
     count, n_ties = state
     columns = segment[N_COLUMNS]
-    found = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
-    mask = found & np.int64(uint16_at(segment[ALIVE], block))
-    ties = mask & (found >> 16)
+    fits = fit_event(segment[LEAVES] + 64 * columns * block, columns, event)
+    mask = fits & np.int64(uint16_at(segment[ALIVE], block))
+    ties = mask & (fits >> 16)
     count += emit_lanes(segment[ROWS] + 64 * block, mask & ~ties, out, count)
     while ties != 0:
         event.ties[n_ties] = 16 * block + lowest_bit(ties)
@@ -264,9 +264,9 @@ def _scan_block(
 
 @inline_kernel
 def _settle_ties(segment: npt.NDArray[np.int64], event: Event, n_ties: Int, out: Out, count: Int) -> Int:
-    """Ask float64 about the slots that were noted; return the new count.
+    """Decide the tied slots with float64; return the new count.
 
-    Their ends lie far apart in memory, so all are asked for before the first is looked at.
+    Their ends lie far apart in memory, so all are prefetched before the first is read.
     """
     for i in range(n_ties):
         prefetch(segment[FIRST] + 4 * np.int64(event.ties[i]))
@@ -303,7 +303,7 @@ def match_tree(
 ) -> Int:
     """Write the rows of one tree that match the event after ``count``; return the new count or -1 (full)."""
     size = 64 * segment[N_COLUMNS]
-    last = segment[HEIGHT] - 1
+    leaf_level = segment[HEIGHT] - 1
     stack[0] = 0
     depth = 1
     n_ties = np.int64(0)
@@ -312,7 +312,7 @@ def match_tree(
         level, node = stack[depth] >> 40, stack[depth] & 0xFFFFFFFFFF
         address = segment[BLOCKS] + (int64_at(segment[LEVELS], level) + node) * size
         mask = fit_event(address, segment[N_COLUMNS], event) & 0xFFFF
-        if level < last:
+        if level < leaf_level:
             while mask != 0:
                 stack[depth] = ((level + 1) << 40) | (16 * node + lowest_bit(mask))
                 mask &= mask - 1

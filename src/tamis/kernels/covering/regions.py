@@ -1,8 +1,8 @@
 """Whether conditions on regions imply each other, for many pairs of components.
 
-A condition (R1, A) covers (R2, B) if the relation of A to B is one of ``table[R1, R2]``: the composition table says
-which (`tamis.geometry.rcc8`). So a pair is decided by one question to the exact kernel of two polygons, which stops as
-soon as it knows that the relation is one of these, or none.
+A condition (R1, A) covers (R2, B) if the relation of A to B is in the set ``table[R1, R2]``, from the composition table
+(`tamis.geometry.rcc8`). So a pair is decided by one call of the exact kernel for two polygons, which stops as soon as
+the relation is known to be in the set, or outside it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["decide_region_covers"]
 def _is_implied(
     outer: Asked, test: Int, inner: Asked, component: Int, table: npt.NDArray[np.uint8], corners: Corners
 ) -> bool:
-    """Say whether some condition of a component implies one condition of another."""
+    """Return whether a condition of a component implies the condition ``test`` of another."""
     if outer.wanted[test] == ALL:
         return True
     first = np.int64(inner.first[component])
-    for other in range(first, first + inner.n_tests[component]):
-        if inner.axis[other] != outer.axis[test]:
+    for inner_test in range(first, first + inner.n_tests[component]):
+        if inner.axis[inner_test] != outer.axis[test]:
             continue
-        wanted = np.int64(table[outer.wanted[test], inner.wanted[other]])
-        if wanted == ALL:
+        relations = np.int64(table[outer.wanted[test], inner.wanted[inner_test]])
+        if relations == ALL:
             return True
-        if wanted != 0 and narrow(outer.rings, test, inner.rings, other, wanted, corners) & wanted != 0:
+        if relations != 0 and narrow(outer.rings, test, inner.rings, inner_test, relations, corners) & relations != 0:
             return True
     return False
 
@@ -47,7 +47,7 @@ def decide_region_covers(
     verdicts: npt.NDArray[np.bool_],
     corners: Corners,
 ) -> None:
-    """Say for each k whether component ``covered[k]`` implies all conditions on regions of ``coverers[k]``.
+    """Write for each k whether component ``covered[k]`` implies all conditions on regions of ``coverers[k]``.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def decide_region_covers(
     table
         uint8[256, 256]; for two sets of relations the set of relations of their regions under which the first covers.
     verdicts
-        bool[k], the answers.
+        bool[k], the results.
     """
     for k in range(coverers.size):
         first = np.int64(outer.first[coverers[k]])

@@ -199,22 +199,22 @@ def boxes_ranges(
     boxes: npt.NDArray[np.int64],
     begin: Int,
     bits: Int,
-    most: Int,
+    limit: Int,
     stack: npt.NDArray[np.int64],
     offsets: npt.NDArray[np.int64],
     ranges: npt.NDArray[np.int64],
 ) -> Int:
     """Write the ranges of boxes int64[n, 2, d] from number ``begin`` on; return the first one that did not fit.
 
-    The ranges of box i are ``ranges[offsets[i]:offsets[i + 1]]``. A box of more than ``most`` ranges (2**d or
+    The ranges of box i are ``ranges[offsets[i]:offsets[i + 1]]``. A box of more than ``limit`` ranges (2**d or
     more) is coarsened outward: the smallest cubes grow until it has no more than that.
     """
     for i in range(begin, boxes.shape[0]):
         start = offsets[i]
-        room = min(most, ranges.shape[0] - start)
+        room = min(limit, ranges.shape[0] - start)
         smallest = np.int64(0)
         count = box_ranges(to_label, boxes[i], bits, smallest, stack, ranges[start : start + room])
-        while count < 0 and room == most and smallest < bits:
+        while count < 0 and room == limit and smallest < bits:
             smallest += 1
             count = box_ranges(to_label, boxes[i], bits, smallest, stack, ranges[start : start + room])
         if count < 0:

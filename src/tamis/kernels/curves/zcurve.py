@@ -104,8 +104,8 @@ def _first_key(lengths: npt.NDArray[np.int64], k: Int, i: Int, cursor: npt.NDArr
     key = np.int64(0)
     for bit in range(k - i - 1, -1, -1):
         for j in range(lengths.size):
-            kept = (lengths[j] >> cursor[0, j]) << cursor[0, j]
-            index = (((np.int64(1) << k) - kept) >> i) + cursor[1, j]
+            length = (lengths[j] >> cursor[0, j]) << cursor[0, j]
+            index = (((np.int64(1) << k) - length) >> i) + cursor[1, j]
             key = (key << 1) | ((index >> bit) & 1)
     return key << (lengths.size * i)
 

@@ -48,7 +48,7 @@ def count_contacts(edges: npt.NDArray[np.float64], stop: Int) -> Int:
 
 @inline_kernel
 def _may_cut(edges: npt.NDArray[np.float64], i: Int, j: Int) -> bool:
-    """Say whether the ends of edge ``j`` are not surely on one side of the line through edge ``i``."""
+    """Return whether the ends of edge ``j`` are not surely on one side of the line through edge ``i``."""
     first, second = _side(edges, i, edges[j, 0], edges[j, 1]), _side(edges, i, edges[j, 2], edges[j, 3])
     return bool(first * second <= 0)
 

@@ -1,8 +1,8 @@
 """Eight edges at a time: which cross a ray, turn around a point, come near a box, or cross another edge.
 
-A ring of a dozen vertices costs a dozen branches that no processor can guess; eight edges side by side in vectors
-cost none. The answers are bits, one per edge, and of two kinds: *sure* ones, which float64 proves by its error bound,
-and *unsure* ones, which the caller settles by exact arithmetic (`tamis.kernels.polygons.flat_rings.side`).
+A ring of a dozen vertices costs a dozen branches that no processor can predict; eight edges side by side in vectors
+cost none. The results are bits, one per edge, and of two kinds: *sure* ones, which float64 proves by its error bound,
+and *unsure* ones, which the caller decides by exact arithmetic (`tamis.kernels.polygons.flat_rings.side`).
 
 Each formula below is written once, on numbers that may be compared and multiplied: the plain Python form gives it
 NumPy arrays of eight, the compiled form `_Lanes`, which write LLVM code for the same operations. Every processor has
@@ -28,7 +28,7 @@ __all__ = ["EDGES", "SLACK", "UNSURE", "crossing_edges", "edges_around", "edges_
 
 #: Edges of one call.
 EDGES: Final = 8
-#: By so much the unsure bits stand above the sure ones.
+#: Offset of the unsure bits above the sure ones.
 UNSURE: Final = EDGES
 #: A generous bound of what a few rounded operations may be off, relative to the sum of their terms.
 SLACK: Final = 1e-14
@@ -153,27 +153,27 @@ class _Lanes:
         return _Lanes(self.builder, self.builder.not_(self.value))
 
 
-def _load_edges(builder: Any, place: Any, n: Any) -> list[_Lanes]:
+def _load_edges(builder: Any, pointer: Any, n: Any) -> list[_Lanes]:
     """Load where n edges start and end, x and y apart; lanes beyond the last are 0, and nothing there is read."""
     kind, flags = ir.VectorType(ir.DoubleType(), 2 * EDGES), ir.VectorType(I1, 2 * EDGES)
-    some = builder.trunc(builder.sub(builder.shl(I64(1), builder.shl(n, I64(1))), I64(1)), I16)
+    mask = builder.trunc(builder.sub(builder.shl(I64(1), builder.shl(n, I64(1))), I64(1)), I16)
     signature = ir.FunctionType(kind, [kind.as_pointer(), I32, flags, kind])
     masked_load = insert_function(builder.module, signature, "llvm.masked.load.v16f64.p0")
-    found = []
+    lanes_of_edges = []
     for first in (0, 2):
-        at = builder.bitcast(builder.gep(place, [I64(first)]), kind.as_pointer())
+        at = builder.bitcast(builder.gep(pointer, [I64(first)]), kind.as_pointer())
         zeros = ir.Constant(kind, [0.0] * (2 * EDGES))
-        rows = builder.call(masked_load, [at, I32(8), builder.bitcast(some, flags), zeros])
+        rows = builder.call(masked_load, [at, I32(8), builder.bitcast(mask, flags), zeros])
         for axis in (0, 1):
             lanes = ir.Constant(ir.VectorType(I32, EDGES), [2 * lane + axis for lane in range(EDGES)])
-            found.append(_Lanes(builder, builder.shuffle_vector(rows, zeros, lanes)))
-    return found
+            lanes_of_edges.append(_Lanes(builder, builder.shuffle_vector(rows, zeros, lanes)))
+    return lanes_of_edges
 
 
 def _bits(builder: Any, flags: _Lanes, n: Any) -> Any:
     """Return the flags of the first n lanes as an integer."""
-    some = builder.sub(builder.shl(I64(1), n), I64(1))
-    return builder.and_(builder.zext(builder.bitcast(flags.value, I8), I64), some)
+    mask = builder.sub(builder.shl(I64(1), n), I64(1))
+    return builder.and_(builder.zext(builder.bitcast(flags.value, I8), I64), mask)
 
 
 def _lanes_of(builder: Any, number: Any) -> _Lanes:
@@ -185,22 +185,22 @@ def _lanes_of(builder: Any, number: Any) -> _Lanes:
 
 def _generate(formula: _Formula, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Write the code of a formula on the n edges from row ``first`` of an array."""
-    xy, first, n, *given = arguments
+    xy, first, n, *scalars = arguments
     rows = context.make_array(signature.args[0])(context, builder, xy)
-    place = builder.gep(rows.data, [builder.shl(first, I64(1))])
-    numbers = [_lanes_of(builder, one) for one in given]
-    sure, unsure = formula(*_load_edges(builder, place, n), *numbers)
+    pointer = builder.gep(rows.data, [builder.shl(first, I64(1))])
+    numbers = [_lanes_of(builder, scalar) for scalar in scalars]
+    sure, unsure = formula(*_load_edges(builder, pointer, n), *numbers)
     bits = _bits(builder, sure, n)
     if unsure is None:
         return bits
     return builder.or_(bits, builder.shl(_bits(builder, unsure, n), I64(UNSURE)))
 
 
-def _plain(formula: _Formula, xy: _XY, first: Int, n: Int, *given: float) -> int:
-    """Do with NumPy what the compiled form does."""
+def _plain(formula: _Formula, xy: _XY, first: Int, n: Int, *scalars: float) -> int:
+    """Compute the compiled form's result with NumPy."""
     rows = xy[first : first + n + 1]
     with np.errstate(over="ignore", invalid="ignore"):
-        sure, unsure = formula(rows[:-1, 0], rows[:-1, 1], rows[1:, 0], rows[1:, 1], *given)
+        sure, unsure = formula(rows[:-1, 0], rows[:-1, 1], rows[1:, 0], rows[1:, 1], *scalars)
     bits = sum(1 << k for k in np.flatnonzero(sure).tolist())
     return bits if unsure is None else bits | sum(1 << (UNSURE + k) for k in np.flatnonzero(unsure).tolist())
 
@@ -211,7 +211,7 @@ def _signature(xy: Any, n_given: int) -> Any:
 
 
 def edges_on_ray(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
-    """Say which of n edges, up to `EDGES`, from row ``first`` on cross the ray from (x, y) to the right, half-open.
+    """Return which of n edges, up to `EDGES`, from row ``first`` on cross the ray from (x, y) to the right, half-open.
 
     Bit k is edge k. Bit `UNSURE` + k: the point may lie on edge k, or float64 cannot tell its side.
 
@@ -223,7 +223,7 @@ def edges_on_ray(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
 
 
 def edges_around(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
-    """Say which of n edges surely have (x, y) on their left; bit `UNSURE` + k: edge k surely has it on its right.
+    """Return which of n edges surely have (x, y) on their left; bit `UNSURE` + k: edge k surely has it on its right.
 
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [0.0, 0.0]])
     >>> f"{edges_around(square, 0, 4, 5.0, 1.0):b}"
@@ -233,7 +233,7 @@ def edges_around(xy: _XY, first: Int, n: Int, x: float, y: float) -> Int:
 
 
 def edges_near_box(xy: _XY, first: Int, n: Int, x: float, y: float, half_x: float, half_y: float) -> Int:
-    """Say which of n edges may meet a box, given by its middle and half its sides; others surely do not.
+    """Return which of n edges may meet a box, given by its middle and half its sides; others surely do not.
 
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [0.0, 0.0]])
     >>> edges_near_box(square, 0, 4, 1.0, 3.0, 0.5, 1.0)
@@ -243,7 +243,7 @@ def edges_near_box(xy: _XY, first: Int, n: Int, x: float, y: float, half_x: floa
 
 
 def crossing_edges(xy: _XY, first: Int, n: Int, px: float, py: float, qx: float, qy: float) -> Int:
-    """Say which of n edges cross the edge from p to q properly; bit `UNSURE` + k: edge k may touch it.
+    """Return which of n edges cross the edge from p to q properly; bit `UNSURE` + k: edge k may touch it.
 
     >>> square = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0], [0.0, 0.0]])
     >>> crossing_edges(square, 0, 4, 1.0, 1.0, 9.0, 1.0)

@@ -1,12 +1,12 @@
-"""Many polygons in flat arrays, and the questions that need one of them: its turn, and what lies in it.
+"""Many polygons in flat arrays, and predicates on one of them: its orientation, and whether a point is inside.
 
 The only arithmetic is the side of a line on which a given point lies (`side`): float64 where its error bound allows,
-else integers (`tamis.kernels.polygons.ring.exact_side`). So every answer is the truth about the given float64
-numbers, for all finite ones, and there is no uncertain case.
+else integers (`tamis.kernels.polygons.ring.exact_side`). So every result is exact for the given float64 numbers, for
+all finite ones, and there is no uncertain case.
 
-Edges are grouped in blocks of `BLOCK` with a bounding box each: a question about one place of a long ring looks at
-few edges. Inside a block eight edges are looked at together (`tamis.kernels.polygons.edge_lanes`), and one by one
-only where float64 is not sure.
+Edges are grouped in blocks of `BLOCK` with a bounding box each: a test at one point of a long ring reads few edges.
+Inside a block eight edges are tested together (`tamis.kernels.polygons.edge_lanes`), and one by one only where float64
+is not sure.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _bound_diagonals(xy: npt.NDArray[np.float64], begin: Int, stop: Int, bounds:
 
 @inline_kernel
 def _turn(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> Int:
-    """Say on which side of its edges a simple ring has its inside, by its lowest leftmost corner."""
+    """Return on which side of its edges a simple ring has its inside, by its lowest leftmost corner."""
     p = first
     for k in range(first + 1, last):
         if xy[k, 0] < xy[p, 0] or (xy[k, 0] == xy[p, 0] and xy[k, 1] < xy[p, 1]):
@@ -230,7 +230,7 @@ def side(
     r: Int,
     corners: Corners,
 ) -> Int:
-    """Say on which side of the line from row ``p`` of a to row ``q`` of b row ``r`` of c lies: left 1, right -1."""
+    """Return on which side of the line from row ``p`` of a to row ``q`` of b row ``r`` of c lies: left 1, right -1."""
     left = (a[p, 0] - c[r, 0]) * (b[q, 1] - c[r, 1])
     right = (a[p, 1] - c[r, 1]) * (b[q, 0] - c[r, 0])
     error = RELATIVE_ERROR * (abs(left) + abs(right)) + UNDERFLOW
@@ -251,7 +251,7 @@ def plain_side(
     r: Int,
     corners: Corners,
 ) -> Int:
-    """Answer as `side`, by a call: for places where it is rare, and code that is copied would only cost compiling."""
+    """Return the result of `side`, without inlining: for rare calls, where copied code would only cost compiling."""
     return side(a, p, b, q, c, r, corners)
 
 
@@ -265,7 +265,7 @@ def _side_in_integers(
     r: Int,
     corners: Corners,
 ) -> Int:
-    """Answer as `side`; where a factor of both products is zero, as for equal points, no integer is needed."""
+    """Return the result of `side`, with integers unless both products have a zero factor, as for equal points."""
     x, y = c[r, 0], c[r, 1]
     if (a[p, 0] == x or b[q, 1] == y) and (a[p, 1] == y or b[q, 0] == x):
         return np.int64(0)
@@ -277,24 +277,24 @@ def _side_in_integers(
 
 @hot_kernel
 def same_way(xy: npt.NDArray[np.float64], p: Int, q: Int, other: npt.NDArray[np.float64], r: Int) -> bool:
-    """Say whether rows ``q`` and ``r`` lie on the same side of row ``p``, all three being on one line."""
+    """Return whether rows ``q`` and ``r`` lie on the same side of row ``p``, all three being on one line."""
     axis = 0 if xy[q, 0] != xy[p, 0] else 1
     return bool((xy[q, axis] > xy[p, axis]) == (other[r, axis] > xy[p, axis]))
 
 
 @hot_kernel
 def point_in_ring(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
-    """Say whether row ``r`` of xy is inside ring ``j`` (1), on it (0) or outside (-1): crossings of a ray to the right.
+    """Return whether row ``r`` of xy is inside ring ``j`` (1), on it (0) or outside (-1), by crossings of a ray.
 
     Implements: [crtree] POINTCHECK, section 3.
     """
-    where = place_surely(xy[r, 0], xy[r, 1], rings, j)
-    return where if where else _place_exactly(xy, r, rings, j, corners)
+    place = place_surely(xy[r, 0], xy[r, 1], rings, j)
+    return place if place else _place_exactly(xy, r, rings, j, corners)
 
 
 @inline_kernel
 def place_surely(x: float, y: float, rings: Rings, j: Int) -> Int:
-    """Say whether a point is inside a ring (1) or outside (-1), as float64 proves; 0: it does not."""
+    """Return whether a point is inside a ring (1) or outside (-1), as float64 proves; 0: it does not."""
     crossed, last = np.int64(0), rings.start[j + 1] - 1
     for m in range(rings.block_start[j], rings.block_start[j + 1]):
         block = rings.blocks[m]
@@ -314,7 +314,7 @@ def place_surely(x: float, y: float, rings: Rings, j: Int) -> Int:
 
 @inline_kernel
 def place_by_edges(x: float, y: float, rings: Rings, j: Int) -> Int:
-    """Say where a point is as `place_surely` does, without a look at blocks: for rings of few edges."""
+    """Return the result of `place_surely` without reading blocks: for rings of few edges."""
     edges = _edges_crossed(rings.xy, rings.start[j], rings.start[j + 1] - 1, x, y)
     return np.int64(0) if edges < 0 else _place(edges)
 
@@ -342,7 +342,7 @@ def _place(crossed: Int) -> Int:
 
 @hot_kernel
 def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, corners: Corners) -> Int:
-    """Answer as `point_in_ring`, edge by edge, in integers where float64 is not sure."""
+    """Return the result of `point_in_ring`, edge by edge, with integers where float64 is not sure."""
     x, y = xy[r, 0], xy[r, 1]
     inside = False
     last = rings.start[j + 1] - 1
@@ -363,10 +363,10 @@ def _place_exactly(xy: npt.NDArray[np.float64], r: Int, rings: Rings, j: Int, co
                 if x < min(ux, wx):
                     inside ^= True
                     continue
-                where = side(rings.xy, p, rings.xy, p + 1, xy, r, corners)
-                if where == 0:
+                side_of_edge = side(rings.xy, p, rings.xy, p + 1, xy, r, corners)
+                if side_of_edge == 0:
                     return np.int64(ON)
-                inside ^= (where > 0) == (wy > uy)
+                inside ^= (side_of_edge > 0) == (wy > uy)
             elif (ux == x and uy == y) or (uy == y and wy == y and min(ux, wx) <= x <= max(ux, wx)):
                 return np.int64(ON)
     return np.int64(INSIDE) if inside else np.int64(OUTSIDE)

@@ -1,7 +1,7 @@
-"""Candidates that ask about regions, decided many at a time.
+"""Decides candidates with conditions on regions, many at a time.
 
-A candidate is an entry, whose box let an event through, and that event. What is left to ask of it stands in `Asked`;
-the answers go into a column of verdicts. Nothing is allocated per candidate, and Python's lock is free meanwhile.
+A candidate is an entry whose box contains an event, and that event. Its remaining tests are in `Asked`; the results go
+into a column of verdicts. Nothing is allocated per candidate, and Python's lock is released meanwhile.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _LINE: Final = 4
 
 
 class Asked(NamedTuple):
-    """What entries ask: entry e has the tests ``first[e]`` to ``first[e] + n_tests[e] - 1``.
+    """The tests of entries: entry e has the tests ``first[e]`` to ``first[e] + n_tests[e] - 1``.
 
     Attributes
     ----------
     first, n_tests
-        int32[entries] and uint8[entries]; none for an entry of which more than regions is left to ask.
+        int32[entries] and uint8[entries]; none for an entry that also has other remaining tests.
     axis, wanted
         int32[tests], the number of the axis whose attribute is meant, and uint8[tests], the set of relations wanted.
     rings
@@ -66,13 +66,13 @@ class Asked(NamedTuple):
 
 
 @hot_kernel
-def mark_axes(tests: Asked, entries: npt.NDArray[np.int32], n: Int, asked: npt.NDArray[np.bool_]) -> None:
-    """Mark the axes that tests of the entries are about; there are no more than n."""
+def mark_axes(tests: Asked, entries: npt.NDArray[np.int32], n: Int, is_asked: npt.NDArray[np.bool_]) -> None:
+    """Mark the axes of the tests of the entries; there are at most n."""
     for k in range(entries.size):
         first = np.int64(tests.first[entries[k]])
         for test in range(first, first + tests.n_tests[entries[k]]):
-            n -= not asked[tests.axis[test]]
-            asked[tests.axis[test]] = True
+            n -= not is_asked[tests.axis[test]]
+            is_asked[tests.axis[test]] = True
         if n == 0:
             return
 
@@ -89,8 +89,8 @@ def decide_regions(
 ) -> Int:
     """Turn YES into NO where region ``event[k]`` of events fails a test of ``entries[k]`` on an axis (`ANY`: on all).
 
-    It turns into OPEN where the entry has no tests at all; returns how many are open. Candidates near each other are
-    best given one after the other.
+    It becomes OPEN if the entry has no tests at all; returns how many are open. It is fastest if candidates near each
+    other are adjacent.
     """
     n_open = np.int64(0)
     for k in range(entries.size):
@@ -111,7 +111,7 @@ def decide_points(
     verdicts: npt.NDArray[np.int8],
     corners: Corners,
 ) -> Int:
-    """Do as `decide_regions` where all events are points: a short loop, which is half again as quick."""
+    """Do the same as `decide_regions` for events that are points: a short loop, half again as fast."""
     n_open = np.int64(0)
     for k in range(entries.size):
         _ask_ahead(tests, entries, k, True)
@@ -123,10 +123,10 @@ def decide_points(
 
 @inline_kernel
 def _ask_ahead(tests: Asked, entries: npt.NDArray[np.int32], k: Int, points: bool) -> None:
-    """Ask for a polygon of a later candidate: it is seldom near, and the present ones leave time to fetch it."""
+    """Prefetch a polygon of a later candidate: it is seldom cached, and the current ones leave time to load it."""
     prefetch_row(tests.first, entries[min(k + 2 * _AHEAD, entries.size - 1)])
     rings, test = tests.rings, np.int64(tests.first[entries[min(k + _AHEAD, entries.size - 1)]])
-    if test >= tests.wanted.size:  # the entry has no tests, nor has any behind it
+    if test >= tests.wanted.size:  # neither this entry nor any after it has tests
         return
     if not points:
         prefetch_row(rings.bounds, test)

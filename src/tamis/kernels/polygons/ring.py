@@ -12,9 +12,9 @@ edge is parallel to it. The *status* lists the edges under the line, from below.
 * one ends and one starts: the new edge takes the place of the old one; or
 * two end, which are neighbours in the status: both leave.
 
-Whenever two edges become neighbours, they are asked whether they meet further on. The status is sorted as long
+Whenever two edges become neighbours, they are tested for a contact further on. The status is sorted as long
 as no contact was passed, so the first contact (in the order of the sweep) is found before it is passed: those of
-its edges that start before it are neighbours in the status just before it, and were asked; if there is only one,
+its edges that start before it are neighbours in the status just before it, and were tested; if there is only one,
 a vertex that starts two edges lies on it, and locating that vertex finds it. Equal vertices follow each other in
 the order; of two edges that leave a vertex in one direction, the sweep sees both at once when they start, and the
 vertex of one on the other when they end. These are all the ways to meet.
@@ -158,7 +158,7 @@ def find_contact(ring: npt.NDArray[np.float64]) -> tuple[int, int] | None:
 
 @hot_kernel
 def ring_is_simple(sweep: Sweep, order: npt.NDArray[np.int64]) -> bool:
-    """Say whether the ring of a new sweep is simple; if not, ``sweep.contact`` names two edges that meet.
+    """Return whether the ring of a new sweep is simple; if not, ``sweep.contact`` names two edges that meet.
 
     ``order`` int64[n] sorts the vertices by x, then y; n is at least 2.
     """
@@ -174,93 +174,93 @@ def ring_is_simple(sweep: Sweep, order: npt.NDArray[np.int64]) -> bool:
         after = v + 1 if v < n - 1 else np.int64(0)
         edge_before_starts, edge_after_starts = sweep.rank[before] > i, sweep.rank[after] > i
         if edge_before_starts and edge_after_starts:
-            place = _enter(sweep, count, before, v)
-            if place < 0:
+            position = _enter(sweep, count, before, v)
+            if position < 0:
                 return False
             count += 2
-            apart = _stay_apart(sweep, count, place) and _stay_apart(sweep, count, place + 2)
+            is_apart = _stay_apart(sweep, count, position) and _stay_apart(sweep, count, position + 2)
         elif edge_before_starts or edge_after_starts:
-            old, new = (v, before) if edge_before_starts else (before, v)
-            place = _find(sweep, count, sweep.label[old])
-            sweep.status[place], sweep.label[new] = new, sweep.label[old]
-            apart = _stay_apart(sweep, count, place) and _stay_apart(sweep, count, place + 1)
+            old_edge, new_edge = (v, before) if edge_before_starts else (before, v)
+            position = _find(sweep, count, sweep.label[old_edge])
+            sweep.status[position], sweep.label[new_edge] = new_edge, sweep.label[old_edge]
+            is_apart = _stay_apart(sweep, count, position) and _stay_apart(sweep, count, position + 1)
         else:
-            place = _find(sweep, count, min(sweep.label[before], sweep.label[v]))
+            position = _find(sweep, count, min(sweep.label[before], sweep.label[v]))
             count -= 2
-            tail = sweep.status[place:]
-            for k in range(count - place):  # from 0: then LLVM knows that no index is negative
+            tail = sweep.status[position:]
+            for k in range(count - position):  # from 0: then LLVM knows that no index is negative
                 tail[k] = tail[k + 2]
-            apart = _stay_apart(sweep, count, place)
-        if not apart:
+            is_apart = _stay_apart(sweep, count, position)
+        if not is_apart:
             return False
     return True
 
 
 @hot_kernel
 def _refuse(sweep: Sweep, first: Int, second: Int) -> bool:
-    """Write down two edges that meet, and say that the ring is not simple."""
+    """Record two edges that meet, and return False: the ring is not simple."""
     sweep.contact[0], sweep.contact[1] = first, second
     return False
 
 
 @hot_kernel
-def _stay_apart(sweep: Sweep, count: Int, place: Int) -> bool:
-    """Say whether the edges ``place - 1`` and ``place`` of the status stay apart until one ends.
+def _stay_apart(sweep: Sweep, count: Int, position: Int) -> bool:
+    """Return whether the edges ``position - 1`` and ``position`` of the status stay apart until one ends.
 
-    At both ends of the status there is nothing to ask.
+    At both ends of the status there is no pair to test.
     """
-    if place == 0 or place == count:
+    if position == 0 or position == count:
         return True
-    low, high = np.int64(sweep.status[place - 1]), np.int64(sweep.status[place])
+    low, high = np.int64(sweep.status[position - 1]), np.int64(sweep.status[position])
     low_end, high_end = _right(sweep, low), _right(sweep, high)
     if low_end == high_end:  # neighbours of the ring
         return True
     if sweep.rank[low_end] < sweep.rank[high_end]:
-        apart = _side_of_edge(sweep, high, low_end) < 0
+        is_apart = _side_of_edge(sweep, high, low_end) < 0
     else:
-        apart = _side_of_edge(sweep, low, high_end) > 0
-    return apart or _refuse(sweep, low, high)
+        is_apart = _side_of_edge(sweep, low, high_end) > 0
+    return is_apart or _refuse(sweep, low, high)
 
 
 @hot_kernel
-def _enter(sweep: Sweep, count: Int, before: Int, v: Int) -> Int:
-    """Insert the edges ``before`` and ``v``, which start at vertex ``v``; return the place of the lower one.
+def _enter(sweep: Sweep, count: Int, edge_before: Int, v: Int) -> Int:
+    """Insert the edges ``edge_before`` and ``v``, which start at vertex ``v``; return the position of the lower one.
 
     Returns -1 if the vertex lies on an edge of the status, or one of the new edges on the other.
     """
-    place, high = np.int64(0), count
-    while place < high:
-        middle = (place + high) >> 1
+    position, high = np.int64(0), count
+    while position < high:
+        middle = (position + high) >> 1
         edge = np.int64(sweep.status[middle])
         side = _side_of_edge(sweep, edge, v)
         if side == 0:
             _refuse(sweep, edge, v)
             return np.int64(-1)
         if side > 0:
-            place = middle + 1
+            position = middle + 1
         else:
             high = middle
-    side = side_of(sweep, v, before, v + 1)  # row n of the ring repeats row 0
+    side = side_of(sweep, v, edge_before, v + 1)  # row n of the ring repeats row 0
     if side == 0:
-        _refuse(sweep, before, v)
+        _refuse(sweep, edge_before, v)
         return np.int64(-1)
-    tail = sweep.status[place:]
-    for k in range(count - place - 1, -1, -1):
+    tail = sweep.status[position:]
+    for k in range(count - position - 1, -1, -1):
         tail[k + 2] = tail[k]
-    tail[0], tail[1] = (before, v) if side > 0 else (v, before)
-    _label(sweep, count + 2, place)
-    return place
+    tail[0], tail[1] = (edge_before, v) if side > 0 else (v, edge_before)
+    _label(sweep, count + 2, position)
+    return position
 
 
 @hot_kernel
-def _label(sweep: Sweep, count: Int, place: Int) -> None:
-    """Give labels to the new edges at ``place`` and ``place + 1``, or to all edges if there is no room."""
-    low = sweep.label[sweep.status[place - 1]] if place > 0 else np.int64(-_LABEL_END)
-    high = sweep.label[sweep.status[place + 2]] if place + 2 < count else np.int64(_LABEL_END)
+def _label(sweep: Sweep, count: Int, position: Int) -> None:
+    """Give labels to the new edges at ``position`` and ``position + 1``, or to all edges if there is no room."""
+    low = sweep.label[sweep.status[position - 1]] if position > 0 else np.int64(-_LABEL_END)
+    high = sweep.label[sweep.status[position + 2]] if position + 2 < count else np.int64(_LABEL_END)
     step = (high - low) // 3
     if step > 0:
-        sweep.label[sweep.status[place]] = low + step
-        sweep.label[sweep.status[place + 1]] = high - step
+        sweep.label[sweep.status[position]] = low + step
+        sweep.label[sweep.status[position + 1]] = high - step
         return
     step = 2 * (_LABEL_END // (count + 1))
     for k in range(count):
@@ -269,7 +269,7 @@ def _label(sweep: Sweep, count: Int, place: Int) -> None:
 
 @hot_kernel
 def _find(sweep: Sweep, count: Int, label: Int) -> Int:
-    """Return the place in the status of the edge that has this label."""
+    """Return the position in the status of the edge that has this label."""
     low, high = np.int64(0), count - 1
     while low < high:
         middle = (low + high) >> 1
@@ -289,7 +289,7 @@ def _right(sweep: Sweep, edge: Int) -> Int:
 
 @hot_kernel
 def _side_of_edge(sweep: Sweep, edge: Int, v: Int) -> Int:
-    """Say whether vertex ``v`` lies above an edge in the status (1), on it (0) or below it (-1)."""
+    """Return whether vertex ``v`` lies above an edge in the status (1), on it (0) or below it (-1)."""
     if _right(sweep, edge) == edge:
         return side_of(sweep, edge + 1, edge, v)
     return side_of(sweep, edge, edge + 1, v)
@@ -297,7 +297,7 @@ def _side_of_edge(sweep: Sweep, edge: Int, v: Int) -> Int:
 
 @hot_kernel
 def side_of(sweep: Sweep, a: Int, b: Int, c: Int) -> Int:
-    """Say on which side of the line from vertex ``a`` to ``b`` vertex ``c`` lies: left 1, right -1, on it 0."""
+    """Return on which side of the line from vertex ``a`` to ``b`` vertex ``c`` lies: left 1, right -1, on it 0."""
     ring = sweep.ring
     left = (ring[a, 0] - ring[c, 0]) * (ring[b, 1] - ring[c, 1])
     right = (ring[a, 1] - ring[c, 1]) * (ring[b, 0] - ring[c, 0])
@@ -311,7 +311,7 @@ def side_of(sweep: Sweep, a: Int, b: Int, c: Int) -> Int:
 
 @hot_kernel
 def exact_side(sweep: ExactScratch, a: Int, b: Int, c: Int) -> Int:
-    """Answer as `side_of`, by integers.
+    """Return the result of `side_of`, with integers.
 
     The sign of the sum of ``x[i] * (y[j] - y[k])`` over the vertices ``i, j, k`` = ``a, b, c`` and ``b, c, a`` and
     ``c, a, b``, every coordinate being an integer times the least subnormal number.
@@ -323,14 +323,14 @@ def exact_side(sweep: ExactScratch, a: Int, b: Int, c: Int) -> Int:
     for i in range(3):
         for j in range(1, 3):
             _add_product(digits, i, (i + j) % 3, 3 - 2 * j, total)
-    rest, carry = np.int64(0), np.int64(0)
+    nonzero, carry = np.int64(0), np.int64(0)
     for k in range(size):
         column = total[k] + carry
-        rest |= column & _DIGIT_MASK
+        nonzero |= column & _DIGIT_MASK
         carry = column >> _DIGIT_BITS  # rounds down: what stays in the column is not negative
     if carry < 0:
         return np.int64(-1)
-    return np.int64(1) if carry > 0 or rest > 0 else np.int64(0)
+    return np.int64(1) if carry > 0 or nonzero > 0 else np.int64(0)
 
 
 @hot_kernel

@@ -1,4 +1,4 @@
-"""Whether a ring is simple: no edge of it meets another one, but its neighbours at the vertex they share."""
+"""Whether a ring is simple: no two edges meet, except neighbours at their common vertex."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_simple(rings: Rings, simple: npt.NDArray[np.bool_], corners: Corners) 
 
 @inline_kernel
 def _turns_once(xy: npt.NDArray[np.float64], first: Int, last: Int) -> bool:
-    """Say whether a ring surely goes once around the mean of its vertices and never back: then it is simple.
+    """Return whether a ring surely goes once around the mean of its vertices and never back: then it is simple.
 
     All edges have the point on the same side, so each direction from it is met as often as the ring goes around;
     a ray is met once. Sure in saying yes.
@@ -37,21 +37,21 @@ def _turns_once(xy: npt.NDArray[np.float64], first: Int, last: Int) -> bool:
     if last - first < 3:
         return False
     x, y = middle(xy, first, last)
-    left = right = every = (1 << EDGES) - 1
+    left = right = all_edges = (1 << EDGES) - 1
     crossed = np.int64(0)
     for p in range(first, last, EDGES):
         n = min(EDGES, last - p)
-        beyond = every << n & every
+        beyond = all_edges << n & all_edges
         around, on_ray = edges_around(xy, p, n, x, y), edges_on_ray(xy, p, n, x, y)
         left &= around | beyond
         right &= around >> UNSURE | beyond
         crossed += count_bits(on_ray)
-    return (left == every or right == every) and crossed == 1
+    return (left == all_edges or right == all_edges) and crossed == 1
 
 
 @hot_kernel
 def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corners) -> bool:
-    """Say whether the ring of the rows ``first`` to ``last`` has three edges or more, none of which meet elsewhere."""
+    """Return whether the ring of rows ``first`` to ``last`` has at least three edges, none of which meet elsewhere."""
     if last - first < 3:
         return False
     for p in range(first, last):
@@ -67,7 +67,7 @@ def _is_simple(xy: npt.NDArray[np.float64], first: Int, last: Int, corners: Corn
 
 @inline_kernel
 def _meets_later(xy: npt.NDArray[np.float64], p: Int, stop: Int, corners: Corners) -> bool:
-    """Say whether the edge from ``p`` meets one that comes after its neighbour, up to the one before ``stop``."""
+    """Return whether the edge from ``p`` meets one that comes after its neighbour, up to the one before ``stop``."""
     for begin in range(p + 2, stop, EDGES):
         n = min(EDGES, stop - begin)
         met = crossing_edges(xy, begin, n, xy[p, 0], xy[p, 1], xy[p + 1, 0], xy[p + 1, 1])
@@ -84,6 +84,6 @@ def _meets_later(xy: npt.NDArray[np.float64], p: Int, stop: Int, corners: Corner
 
 @hot_kernel
 def _cuts(xy: npt.NDArray[np.float64], p: Int, q: Int, corners: Corners) -> bool:
-    """Say whether the line through the edge from ``p`` touches the edge from ``q``."""
+    """Return whether the line through the edge from ``p`` touches the edge from ``q``."""
     first, second = side(xy, p, xy, p + 1, xy, q, corners), side(xy, p, xy, p + 1, xy, q + 1, corners)
     return bool(first * second <= 0)

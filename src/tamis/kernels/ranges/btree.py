@@ -80,7 +80,7 @@ class BTree(NamedTuple):
     spare: npt.NDArray[np.int64]
 
 
-def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
+def make_tree(n_nodes: int, smaller: BTree | None = None) -> BTree:
     """Return an empty tree with room for ``n_nodes``, or a larger copy of another one."""
     wide = (n_nodes, FANOUT)
     tree = BTree(
@@ -96,15 +96,15 @@ def make_tree(n_nodes: int, old: BTree | None = None) -> BTree:
         path=np.zeros((2, _MAX_LEVELS, 2), np.int64),
         spare=np.zeros((2, FANOUT + 2), np.int64),
     )
-    first = 1 if old is None else len(old.size)
-    if old is None:
+    first = 1 if smaller is None else len(smaller.size)
+    if smaller is None:
         tree.next[0] = tree.previous[0] = _NONE
     else:
         for name in ("key", "tie", "low", "add", "child", "size", "next", "previous"):
-            getattr(tree, name)[:first] = getattr(old, name)
-        tree.state[:] = old.state
+            getattr(tree, name)[:first] = getattr(smaller, name)
+        tree.state[:] = smaller.state
     tree.next[first:] = np.arange(first + 1, n_nodes + 1)
-    tree.next[-1] = _NONE if old is None or not old.state[N_FREE] else old.state[FREE]
+    tree.next[-1] = _NONE if smaller is None or not smaller.state[N_FREE] else smaller.state[FREE]
     tree.state[FREE] = first
     tree.state[N_FREE] += n_nodes - first
     return tree
@@ -174,11 +174,11 @@ def _take_node(tree: BTree) -> Int:
 @inline_kernel
 def _free_node(tree: BTree, node: Int) -> None:
     """Take a node out of the chain of leaves (inner nodes are in none) and free it."""
-    before, after = tree.previous[node], tree.next[node]
-    if before >= 0:
-        tree.next[before] = after
-    if after >= 0:
-        tree.previous[after] = before
+    previous_leaf, next_leaf = tree.previous[node], tree.next[node]
+    if previous_leaf >= 0:
+        tree.next[previous_leaf] = next_leaf
+    if next_leaf >= 0:
+        tree.previous[next_leaf] = previous_leaf
     tree.next[node] = tree.state[FREE]
     tree.state[FREE] = node
     tree.state[N_FREE] += 1
@@ -204,12 +204,12 @@ def _split(tree: BTree, node: Int, is_leaf: bool) -> Int:
     tree.size[node] = half
     tree.size[right] = FANOUT - half
     if is_leaf:
-        after = tree.next[node]
-        tree.next[right] = after
+        next_leaf = tree.next[node]
+        tree.next[right] = next_leaf
         tree.previous[right] = node
         tree.next[node] = right
-        if after >= 0:
-            tree.previous[after] = right
+        if next_leaf >= 0:
+            tree.previous[next_leaf] = right
     return right
 
 
@@ -260,8 +260,8 @@ def insert_here(tree: BTree, key: Int, tie: Int, low: Int) -> None:
     node = path[depth, 0]
     at = path[depth, 1]
     if tree.size[node] > 0:
-        here = tree.key[node, at]
-        at += here < key or (here == key and tree.tie[node, at] <= tie)
+        key_here = tree.key[node, at]
+        at += key_here < key or (key_here == key and tree.tie[node, at] <= tie)
     if at == 0:  # before all others: every node on the way begins with it
         for above in range(depth):
             tree.key[path[above, 0], 0] = key

@@ -103,10 +103,10 @@ def _is_closed(first: Int, last: Int, top: Int, gap: Int) -> bool:
 
 
 @hot_kernel
-def _tell_new(found: Step, bounds: Step, gap: Int, out: npt.NDArray[np.int64], count: Int) -> Int:
-    """Write what the union gains when ``bounds`` = (first, last, top) is laid over the gap ``found``."""
+def _tell_new(step: Step, bounds: Step, gap: Int, out: npt.NDArray[np.int64], count: Int) -> Int:
+    """Write what the union gains when ``bounds`` = (first, last, top) is laid over the gap ``step``."""
     first, last, top = bounds
-    start, stop = found[0], found[1]
+    start, stop = step[0], step[1]
     if _is_closed(start, stop, top, gap):
         return count
     out[count, 0], out[count, 1] = max(first, start), min(last, stop)
@@ -118,20 +118,20 @@ def _tell_new(found: Step, bounds: Step, gap: Int, out: npt.NDArray[np.int64], c
 
 
 @hot_kernel
-def _tell_lost(tree: BTree, found: Step, bounds: Step, gap: Int, out: npt.NDArray[np.int64], count: Int) -> Int:
-    """Write what the union loses when ``bounds`` is taken off the step ``found``, the last one there."""
+def _tell_lost(tree: BTree, step: Step, bounds: Step, gap: Int, out: npt.NDArray[np.int64], count: Int) -> Int:
+    """Write what the union loses when ``bounds`` is removed from ``step``, where it is the last range."""
     first, last, top = bounds
-    start, stop = max(first, found[0]), min(last, found[1])
+    start, stop = max(first, step[0]), min(last, step[1])
     if gap == 0:
         out[count, 0], out[count, 1] = start, stop
         return count + 1
     low, high = start, stop
     if start == first and first > 0:
-        before = _step_at(tree, first - 1)
-        low = before[0] if before[2] == 0 else start
+        step_before = _step_at(tree, first - 1)
+        low = step_before[0] if step_before[2] == 0 else start
     if stop == last and last < top - 1:
-        after = _step_at(tree, last + 1)
-        high = after[1] if after[2] == 0 else stop
+        step_after = _step_at(tree, last + 1)
+        high = step_after[1] if step_after[2] == 0 else stop
     if _is_closed(low, high, top, gap):
         return count
     out[count, 0], out[count, 1] = start, stop
@@ -153,11 +153,11 @@ def _tell(tree: BTree, bounds: Step, change: Int, gap: Int, out: npt.NDArray[np.
             break
         if count == out.shape[0]:
             return -1
-        found = (start, stop, limit)
+        step = (start, stop, limit)
         if change > 0:
-            count = _tell_new(found, bounds, gap, out, count)
+            count = _tell_new(step, bounds, gap, out, count)
         else:
-            count = _tell_lost(tree, found, bounds, gap, out, count)
+            count = _tell_lost(tree, step, bounds, gap, out, count)
         key = stop + 1
     return count
 
@@ -224,16 +224,16 @@ def _shift(tree: BTree, first: Int, after: Int, change: Int) -> tuple[bool, bool
     for depth in range(height, -1, -1):
         is_leaf = depth == height
         node, start = left[depth, 0], left[depth, 1]
-        other, stop = right[depth, 0], right[depth, 1]
+        right_node, stop = right[depth, 0], right[depth, 1]
         if not is_leaf:
             tree.low[node, start] = tree.add[node, start] + least_of(tree, left[depth + 1, 0])
-            tree.low[other, stop] = tree.add[other, stop] + least_of(tree, right[depth + 1, 0])
+            tree.low[right_node, stop] = tree.add[right_node, stop] + least_of(tree, right[depth + 1, 0])
             start += 1
-        if node == other:
+        if node == right_node:
             shift_entries(tree, node, start, stop, change, is_leaf)
         else:
             shift_entries(tree, node, start, np.int64(tree.size[node]), change, is_leaf)
-            shift_entries(tree, other, np.int64(0), stop, change, is_leaf)
+            shift_entries(tree, right_node, np.int64(0), stop, change, is_leaf)
     return True, True
 
 

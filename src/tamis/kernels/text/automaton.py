@@ -1,9 +1,9 @@
 """The automaton of many literals (Aho and Corasick), dense over classes of bytes.
 
 Nodes are numbered by depth. ``table[node * width + class]`` is the next node, already multiplied by the width, shifted
-left by one; its lowest bit says that a literal ends there. ``own[node]`` is the literal that ends in a node, or -1, and
-``link[node]`` the nearest node on the way of suffixes where another literal ends, or 0. Literals are short, so the way
-along the links is: a text costs a bounded number of steps per byte, whatever it holds.
+left by one; its lowest bit is set if a literal ends there. ``own[node]`` is the literal that ends in a node, or -1, and
+``link[node]`` the nearest node on the chain of suffixes where another literal ends, or 0. Literals are short, and so
+are the chains: a text costs a bounded number of steps per byte, whatever it contains.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def _trie(
     parent, symbol = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
     depth, own = np.zeros(nodes, np.int32), np.full(nodes, -1, np.int32)
     path = np.zeros(deep + 1, np.int32)
-    made = 1
+    n_made = 1
     for i in range(len(at) - 1):
         size = at[i + 1] - at[i]
         for d in range(_shared(at, text, i), size):
-            parent[made], symbol[made], depth[made] = path[d], classes[text[at[i] + d]], d + 1
-            path[d + 1] = made
-            made += 1
+            parent[n_made], symbol[n_made], depth[n_made] = path[d], classes[text[at[i] + d]], d + 1
+            path[d + 1] = n_made
+            n_made += 1
         own[path[size]] = i
     return parent, symbol, depth, own, deep
 
@@ -90,7 +90,7 @@ def build_automaton(
             fail[s], table[e], own[s] = table[e], s, trie_own[order[s]]
             link[s] = fail[s] if own[fail[s]] >= 0 else link[fail[s]]
         for s in range(level[d], level[d + 1]):
-            for c in range(width):  # children of s itself are laid over at the next level
+            for c in range(width):  # children of s itself overwrite this at the next level
                 table[s * width + c] = table[fail[s] * width + c]
     for e in range(len(table)):
         node = np.int64(table[e])

@@ -1,4 +1,4 @@
-"""XXH64 of many strings, each with a seed of its own, as Spark's function ``xxhash64`` has it."""
+"""XXH64 of many strings, each with its own seed, equal to Spark's function ``xxhash64``."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ def _hash(tests: StoredTests, i: Int) -> Int:
 
 @hot_kernel
 def _are_equal(a: StoredTests, i: Int, b: StoredTests, j: Int) -> Int:
-    size, begin, other = a.program_at[i + 1] - a.program_at[i], a.program_at[i], b.program_at[j]
-    if a.views[i] != b.views[j] or a.modes[i] != b.modes[j] or b.program_at[j + 1] - other != size:
+    size, begin, other_begin = a.program_at[i + 1] - a.program_at[i], a.program_at[i], b.program_at[j]
+    if a.views[i] != b.views[j] or a.modes[i] != b.modes[j] or b.program_at[j + 1] - other_begin != size:
         return False
     k = 0
-    while k < size and a.program[begin + k] == b.program[other + k]:
+    while k < size and a.program[begin + k] == b.program[other_begin + k]:
         k += 1
     return k == size
 

@@ -2,7 +2,7 @@
 
 A pattern is a *program*: its UTF-8 bytes, with 0xFE for ``%`` and 0xFF for ``_``, neither of which occurs in UTF-8. The
 pieces between ``%`` are as in `tamis.model.pattern`: the first and the last are anchored, each other one is found as
-early as possible. A piece is looked for by two of its bytes, many places at once, while that is cheap, then by
+early as possible. A piece is searched for by two of its bytes, at many positions at once, while that is cheap, then by
 shift-and with a bit per byte, so a piece between two ``%`` has at most `LONGEST_PIECE` bytes. The two bytes are not the
 outermost: those of words are often blanks.
 """
@@ -18,7 +18,7 @@ __all__ = ["ANY_TEXT", "LONGEST_PIECE", "ONE_CHARACTER", "fits_like"]
 
 ANY_TEXT, ONE_CHARACTER = 0xFE, 0xFF
 LONGEST_PIECE = 64
-#: Places that are looked at together.
+#: Positions that are tested together.
 _BLOCK = 32
 
 _Bytes = npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ def _fits_at(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int)
 @hot_kernel
 def _shift_and(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, masks: _Masks) -> Int:
     """Return the earliest end of a fit of the piece in ``text[j:stop]``, or -1; ``masks`` are 256 zeros."""
-    wild, found = np.uint64(0), -1
+    wild, fit_end = np.uint64(0), -1
     state: Int = np.uint64(0)
     for k in range(i, end):
         if program[k] == ONE_CHARACTER:
@@ -52,17 +52,17 @@ def _shift_and(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: In
     done, last_is_wild = np.uint64(1) << np.uint64(end - i - 1), program[end - 1] == ONE_CHARACTER
     while j < stop:
         c = text[j]
-        if c & 0xC0 == 0x80:  # a character goes on: a wildcard that took its first byte keeps it
+        if c & 0xC0 == 0x80:  # a continuation byte: a wildcard that took the first byte takes it, too
             state = ((state << np.uint64(1) | np.uint64(1)) & masks[c]) | (state & wild)
         else:
             state = (state << np.uint64(1) | np.uint64(1)) & (masks[c] | wild)
         j += 1
         if state & done and not (last_is_wild and j < stop and text[j] & 0xC0 == 0x80):
-            found = j
+            fit_end = j
             break
     for k in range(i, end):
         masks[program[k]] = 0
-    return found
+    return fit_end
 
 
 @hot_kernel
@@ -74,7 +74,7 @@ def _has_wildcard(program: _Bytes, i: Int, end: Int) -> Int:
 
 @hot_kernel
 def _may_start(text: _Bytes, first: Int, second: Int, a: Int, b: Int) -> Int:
-    """Whether in any of `_BLOCK` places byte a stands, from ``first`` on, with b beside it, from ``second`` on."""
+    """Whether any of `_BLOCK` positions has byte a, counted from ``first``, and byte b, counted from ``second``."""
     met = np.uint8(0)
     for t in range(np.uint64(_BLOCK)):
         met |= np.uint8((text[np.uint64(first) + t] == a) & (text[np.uint64(second) + t] == b))
@@ -106,7 +106,7 @@ def _find(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int, ma
 
 @hot_kernel
 def _start_of_end(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int) -> Int:
-    """Return where the piece ``program[i:end]`` starts with which ``text[j:stop]`` ends, or -1."""
+    """Return where the piece ``program[i:end]`` starts at the end of ``text[j:stop]``, or -1."""
     while end > i:
         end -= 1
         stop -= 1
@@ -127,12 +127,12 @@ def fits_like(program: _Bytes, i: Int, end: Int, text: _Bytes, j: Int, stop: Int
     j = _fits_at(program, i, k, text, j, stop)
     if j < 0 or k == end:
         return j == stop
-    last = end
-    while program[last - 1] != ANY_TEXT:
-        last -= 1
-    stop = _start_of_end(program, last, end, text, j, stop)
+    last_piece = end
+    while program[last_piece - 1] != ANY_TEXT:
+        last_piece -= 1
+    stop = _start_of_end(program, last_piece, end, text, j, stop)
     i = k + 1
-    while stop >= 0 and i < last:
+    while stop >= 0 and i < last_piece:
         k = i
         while program[k] != ANY_TEXT:
             k += 1

@@ -1,9 +1,9 @@
-"""Whether bytes fit a regular expression, by a finished machine: one look-up per character.
+"""Whether bytes match a regular expression, by a compiled state machine: one look-up per character.
 
 A machine is a program of bytes that starts with `IS_MACHINE`, a byte that no UTF-8 has: the number of cells (one byte)
 and of states (two), the cell of each ASCII character, the first code point of each cell (three bytes each), a byte for
-each state that says whether the text may end there, and the next state by state and cell (two bytes each). Numbers
-begin with their lowest byte. State `MET` ends with a fit, `DEAD` without one.
+each state that tells whether the text may end there, and the next state by state and cell (two bytes each). Numbers
+are little-endian. State `MET` ends with a match, `DEAD` without one.
 
 Programs may come from a file. So a program of the wrong length fits nothing, and neither does a state out of range.
 """

@@ -1,9 +1,9 @@
-"""From literals that were found to the entries that match: postings, sides of boxes, patterns.
+"""From found literals to the entries that match: postings, sides of boxes, patterns.
 
-An *entry* is what an index has to decide: sides of a box on some axes, and LIKE programs on some strings. It is looked
-at when one of its literals is found in an event's string, and kept if the event lies in its box and fits its programs.
+An *entry* is what an index has to decide: sides of a box on some axes, and LIKE programs on some strings. It is tested
+when one of its literals is found in an event's string, and kept if the event lies in its box and fits its programs.
 
-Entries share tests, so the answers of the row at hand are kept: ``memo[test]`` is ``2 * (epoch + row)``, plus one where
+Entries share tests, so the results of the current row are cached: ``memo[test]`` is ``2 * (epoch + row)``, plus one if
 the test holds. Rows count on from the epoch, which the caller raises from table to table, so nothing is ever cleared.
 """
 
@@ -25,12 +25,12 @@ _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
-#: Where an event lies on the axes, from low to high.
+#: The position of an event on the axes, from low to high.
 _Point = tuple[_Floats, _Floats]
 
 
 class TreeColumns(NamedTuple):
-    """The steps of all trees, and the choices (sides) that they ask; see `EntryColumns`."""
+    """The steps of all trees, and the choices (sides) that they test; see `EntryColumns`."""
 
     step_at: _Longs
     step: _Ints
@@ -47,7 +47,7 @@ class EntryColumns(NamedTuple):
 
     A side is an axis and its closed ends. A test is a view (`Strings`), a program and a mode: 0, a string fits it; 1, a
     string does not fit it; 2, that, or there is no string. An entry also has the steps ``step_at[e]:step_at[e + 1]`` of
-    a tree, maybe none: each asks a test, or, ``~i``, a choice (a side that must or must not hold), and goes on at the
+    a tree, maybe none: each runs a test, or, ``~i``, a choice (a side that must or must not hold), and continues at the
     step ``yes`` or ``no``, counted from the first one; -1: the tree holds, -2: it does not.
     """
 
@@ -80,7 +80,7 @@ class Memo(NamedTuple):
 
 @hot_kernel
 def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: npt.NDArray[np.uint64]) -> Int:
-    """Whether the string of a row meets a test; a missing one does not, but where the mode says so."""
+    """Whether the string of a row passes a test; a missing string passes only in mode 2."""
     view = columns.tests.views[test]
     if not strings.present[view, row]:
         return columns.tests.modes[test] == 2
@@ -95,7 +95,7 @@ def _holds(columns: EntryColumns, test: Int, strings: Strings, row: Int, masks: 
 
 @hot_kernel
 def _answer(columns: EntryColumns, test: Int, strings: Strings, row: Int, memo: Memo) -> Int:
-    """Whether the string of a row meets a test, asked once per row."""
+    """Whether the string of a row passes a test, computed once per row."""
     if memo.answers[test] >> 1 != memo.epoch + row:
         memo.answers[test] = (memo.epoch + row) << 1 | _holds(columns, test, strings, row, memo.masks)
     return memo.answers[test] & 1 != 0
@@ -165,42 +165,42 @@ def keep_found(
     """Return row and entry of each entry that is met, among those posted under the literals that were found in a view.
 
     The entries of literal i are ``posted[at[i]:at[i + 1]]``, each with the first test that the literal leaves open, or
-    -1: most are turned away by it, without a look at the entry. Where the literal is found, the test ``says[i]`` holds.
+    -1: most are rejected by it, without reading the entry. If literal i is found, the test ``implied_test[i]`` holds.
     """
-    at, posted, first_test, says = postings
+    at, posted, first_test, implied_test = postings
     lows, highs = points
     starts, literals = _by_row(hits, len(lows))
-    kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
+    kept_rows, kept_entries, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
     for row in range(len(lows)):
         if not strings.present[view, row]:
             continue
         for h in range(starts[row], starts[row + 1]):
-            if says[literals[h]] >= 0:
-                memo.answers[says[literals[h]]] = (memo.epoch + row) << 1 | 1
+            if implied_test[literals[h]] >= 0:
+                memo.answers[implied_test[literals[h]]] = (memo.epoch + row) << 1 | 1
             for p in range(at[literals[h]], at[literals[h] + 1]):
                 if first_test[p] >= 0 and not _answer(columns, first_test[p], strings, row, memo):
                     continue
                 e = posted[p]
                 if _is_met(columns, e, strings, row, (lows[row], highs[row]), memo):
-                    if n == len(kept):
-                        kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
-                    kept_rows[n], kept[n] = row, e
+                    if n == len(kept_entries):
+                        kept_rows, kept_entries = np.append(kept_rows, kept_rows), np.append(kept_entries, kept_entries)
+                    kept_rows[n], kept_entries[n] = row, e
                     n += 1
-    return kept_rows[:n], kept[:n]
+    return kept_rows[:n], kept_entries[:n]
 
 
 @kernel
 def keep_all(
     entries: _Ints, columns: EntryColumns, strings: Strings, points: tuple[_Floats, _Floats], memo: Memo
 ) -> tuple[_Ints, _Ints]:
-    """Return row and entry of each of some entries that is met, for all events."""
+    """Return row and entry of each of ``entries`` that is met, for all events."""
     lows, highs = points
-    kept_rows, kept, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
+    kept_rows, kept_entries, n = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
     for row in range(len(lows)):
         for e in entries:
             if _is_met(columns, e, strings, row, (lows[row], highs[row]), memo):
-                if n == len(kept):
-                    kept_rows, kept = np.append(kept_rows, kept_rows), np.append(kept, kept)
-                kept_rows[n], kept[n] = row, e
+                if n == len(kept_entries):
+                    kept_rows, kept_entries = np.append(kept_rows, kept_rows), np.append(kept_entries, kept_entries)
+                kept_rows[n], kept_entries[n] = row, e
                 n += 1
-    return kept_rows[:n], kept[:n]
+    return kept_rows[:n], kept_entries[:n]

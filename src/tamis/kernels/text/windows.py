@@ -1,13 +1,13 @@
 """Literals of at most eight bytes in a hash table: found anywhere in the rows of a column, or at one end of each.
 
 A literal is a number: its bytes, the first one highest, and for fewer than eight bytes a highest byte that no UTF-8
-has, which tells the length. To find literals anywhere, a bitmap says of each position, without a branch, whether a
-literal may end there: by a *gram*, the last bytes that all longer literals are known by, in one pass over the column,
-and by the whole literal in a pass for each length below that of a gram. What it lets through is looked up, once for
-each length. At an end of a row there is one window of each length.
+has, which encodes the length. To find literals anywhere, a bitmap tells for each position, without a branch, whether a
+literal may end there: by a *gram*, the last bytes of each longer literal, in one pass over the column, and by the whole
+literal in a pass for each length below that of a gram. Positions that pass are looked up, once for each length. At an
+end of a row there is one window of each length.
 
-The work is bounded whatever a text holds: a position has at most one literal of each length. Literals cannot be chosen
-so that they collide, because the factor of the hash depends on all of them (`tamis.index.packed.texts.finders`).
+The work is bounded for every text: a position has at most one literal of each length. Literals cannot be chosen so that
+they collide, because the factor of the hash depends on all of them (`tamis.index.packed.texts.finders`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tamis.kernels.compile import Int, hot_kernel, kernel
 __all__ = ["LONGEST_WINDOW", "Windows", "enter_literals", "find_at_ends", "scan_windows"]
 
 LONGEST_WINDOW = 8
-#: Bytes whose windows are looked at before any is looked up.
+#: Bytes whose windows are tested in the bitmap before any is looked up.
 _CHUNK = 4096
 #: The highest byte of a shorter literal is this, plus its length.
 _TAG = 0xF8
@@ -56,7 +56,7 @@ def _hash(key: Int, factor: Int) -> Int:
 
 @hot_kernel
 def _mask_and_tag(length: Int) -> tuple[Int, Int]:
-    """Return which bytes of eight a window of a length has, and what tells its length."""
+    """Return the mask of the bytes of a window of a length, and the tag that encodes the length."""
     if length >= LONGEST_WINDOW:
         return ~np.uint64(0), np.uint64(0)
     return (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1), np.uint64(_TAG + length) << np.uint64(56)
@@ -109,10 +109,10 @@ def _candidates(
 ) -> Int:
     """Note positions in ``text[start:stop]`` where a window of a length may end a literal; return how many.
 
-    With each goes what stands there: eight bytes, none of them before ``first``.
+    Each comes with the eight bytes that end there, none of them before ``first``.
     """
     first, start, stop = span
-    where, keys = met
+    positions, keys = met
     mask, tag = _mask_and_tag(length)
     factor, shift, bitmap = windows.hashing[0], windows.hashing[2], windows.bitmap
     key: Int = np.uint64(0)
@@ -122,7 +122,7 @@ def _candidates(
     for p in range(np.uint64(start), np.uint64(stop)):
         key = key << np.uint64(8) | np.uint64(text[p])
         bit = _hash(key & mask | tag, factor) >> shift
-        where[n], keys[n] = p, key
+        positions[n], keys[n] = p, key
         n += np.uint64(bitmap[bit >> np.uint64(5)] >> np.uint32(bit & np.uint64(31)) & np.uint32(1))
     return np.int64(n)
 

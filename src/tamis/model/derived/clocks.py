@@ -1,4 +1,4 @@
-"""The time that the clocks of a time zone show, as a number on an axis: microseconds since Monday 00:00.
+"""The local time of a time zone as a number on an axis: microseconds since Monday 00:00.
 
 Two moments have the same clock time when clocks are put back; no moment has the times that are skipped. The rules are
 those of the time zone database on this machine. Outside the years 1 to 9999 clocks show UTC.
@@ -96,9 +96,9 @@ def clock_column(columns: Mapping[str, Column], name: str) -> Column | None:
         return None
     moments: npt.NDArray[np.int64] = np.where(column.present, column.values, 0)
     steps = np.where(moments >= _SINCE_1972, moments - moments % _QUARTER, moments)
-    different, place = np.unique(steps, return_inverse=True)
+    different, inverse = np.unique(steps, return_inverse=True)
     offsets = np.array([_offset(step, zone) for step in different.tolist()], np.int64)
-    ahead = offsets[place.reshape(-1)] + _THURSDAY * _DAY
+    ahead = offsets[inverse.reshape(-1)] + _THURSDAY * _DAY
     return Column(Number(), (moments % _WEEK + ahead) % _WEEK, column.present)
 
 
@@ -108,7 +108,7 @@ def moment_for(allowed: ValueSet, clocks: Sequence[Clock]) -> int | None:
     for begin in starts[:8]:
         for hour in range(7 * 24 + 1):
             moment: int = begin + hour * _HOUR
-            fits = (clock_time(moment, one.zone) in one.allowed for one in clocks)
+            fits = (clock_time(moment, clock.zone) in clock.allowed for clock in clocks)
             if moment in allowed and all(fits):
                 return moment
     return None

@@ -1,4 +1,4 @@
-"""Computed values of many events at once: an interval of float64 around each exact value.
+"""Computes expressions for many events at once: a float64 interval around each exact value.
 
 Sums, products, quotients and whole powers are computed in float64 with a bound on the error, which is 0 wherever the
 result is exact: the error of a sum or product of two float64 is a float64 itself, and is found by the operations of
@@ -47,7 +47,7 @@ class FormulaPoints(NamedTuple):
 
 
 class _Rounded(NamedTuple):
-    """Values, how far from the exact ones they may be, and the rows of which nothing is said."""
+    """Values with bounds on their errors, and the rows that are not covered."""
 
     values: _Floats
     error: _Floats
@@ -177,8 +177,8 @@ def _quotient(a: _Rounded, b: _Rounded) -> _Rounded:
         product = quotient * b.values
         is_exact = (product == a.values) & (_lost_by_product(quotient, b.values, product) == 0) & (a.error == 0)
         error = np.where(is_exact, 0.0, np.abs(quotient) * _EPSILON + a.error / np.abs(b.values) * (1 + _EPSILON))
-    found = _checked(quotient, error, a, b)
-    return found._replace(unsure=found.unsure | (b.values == 0) | (b.error > 0))
+    result = _checked(quotient, error, a, b)
+    return result._replace(unsure=result.unsure | (b.values == 0) | (b.error > 0))
 
 
 def _lost_by_product(a: _Floats, b: _Floats, product: _Floats) -> _Floats:

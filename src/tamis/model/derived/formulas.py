@@ -1,4 +1,4 @@
-"""Computed values: what an expression gives for an event, exactly.
+"""Computes the exact value of an expression for an event.
 
 A computed value has a name, ``=`` and the text of its expression (``=new_price - old_price``), and stands in filters
 and indexes like an attribute of that name. No attribute can be called so. It is missing when an attribute of it is
@@ -79,7 +79,7 @@ def formula_name(text: str) -> str:
 @lru_cache(maxsize=MOST_FORMULAS)
 def formula_of(name: str) -> Formula:
     """Return the formula of a name; `ModelError` when the name is none that `formula_name` makes."""
-    from tamis.model.language.parse import parse  # late: the parser asks for functions, which stand beside this module
+    from tamis.model.language.parse import parse  # imported late: the parser imports functions of this package
 
     node = parse(f"{name.removeprefix(COMPUTED)} IS NULL")
     if not isinstance(node, Calculated) or node.op != "NULL" or node.negated:
@@ -114,8 +114,8 @@ def canonical(value: Any) -> Value | None:
             return None
         nearest = float(value)
         return nearest if nearest == value else Fraction(value)
-    found: Value | None = value
-    return found
+    canonical_value: Value | None = value
+    return canonical_value
 
 
 def _compiled(expression: Expression) -> _Evaluate:
@@ -147,7 +147,7 @@ def exact(value: Any) -> int | Fraction:
 
 
 def operate(op: str, left: int | Fraction, right: int | Fraction) -> int | Fraction | None:
-    """Return the exact result of an operator; None when there is none.
+    """Return the exact result of an operator; None if there is none.
 
     >>> operate("div", -7, 2), operate("%", -7, 2), operate("^", 2, -1), operate("/", 1, 0)
     (-3, -1, Fraction(1, 2), None)
@@ -195,7 +195,9 @@ def _rounded_power(base: int | Fraction, exponent: int | Fraction) -> Fraction |
     if base == 0:
         return Fraction(0)
     try:
-        power = _DIGITS.power(*(_DIGITS.divide(one.numerator, one.denominator) for one in (base, exponent)))
+        power = _DIGITS.power(
+            *(_DIGITS.divide(fraction.numerator, fraction.denominator) for fraction in (base, exponent))
+        )
     except decimal.Overflow:
         return None
     nearest = float(power)
@@ -203,7 +205,7 @@ def _rounded_power(base: int | Fraction, exponent: int | Fraction) -> Fraction |
 
 
 def _call(call: Call) -> _Evaluate:
-    args = [_compiled(one) for one in call.args]
+    args = [_compiled(arg) for arg in call.args]
     if find_function(call.name) is None:
         raise ModelError(f"the function {call.name} is not registered in this process")
     if call.name == DECIMAL:
@@ -224,7 +226,7 @@ def _call(call: Call) -> _Evaluate:
 
 
 def _result(function: Function, values: list[Any]) -> Value | None:
-    """Return what a user's function gives; None when it fails: an event must not be able to end the process."""
+    """Return the result of a user's function; None if it fails: an event must not be able to end the process."""
     try:
         result = function.compute(*values)
     except Exception as error:
@@ -239,7 +241,7 @@ def _result(function: Function, values: list[Any]) -> Value | None:
 
 
 def _warn(problem: str) -> None:
-    """Say what is wrong with a function, once for each problem, as Python's filters of warnings have it."""
+    """Warn about a problem with a function, once for each problem by Python's default warning filters."""
     warnings.warn(f"{problem}; the condition counts as unknown", RuntimeWarning, stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""Functions that filters may call: those of users, and some of the language itself.
+"""The functions that filters may call: those that users register, and some of the language itself.
 
 A function is known by its name in this process only. A filter that calls a function which this process does not know is
 refused where it is read, so a function never travels: a broker or a worker must register it itself.
@@ -65,7 +65,7 @@ _TAKEN_PREFIXES = ("S_", "RCC_", "T_", "A_", "V_", "IP_")
 
 @dataclass(frozen=True)
 class Function:
-    """A registered function: what it is called, what it computes, and the types of its arguments and its result.
+    """A registered function: its name, the callable, and the types of its arguments and its result.
 
     ``takes`` is None when the arguments may be of any scalar type.
     """
@@ -84,7 +84,7 @@ _registered: dict[str, Function] = {}
 def register_function(
     name: str, function: Callable[..., Any], *, returns: ScalarType, takes: Sequence[ScalarType] | None = None
 ) -> None:
-    """Let filters of this process call a function: ``name(attribute, 3) > 2``.
+    """Register a function that filters of this process can call: ``name(attribute, 3) > 2``.
 
     The function must be pure: the same arguments give the same result, at any time and in any process. It gets
     canonical values (a timestamp is microseconds since 1970, a number an int, a float or a Fraction), is never called
@@ -111,14 +111,14 @@ def register_function(
         raise ModelError(f"{name}: a function is callable, and its types are scalar ones such as tamis.Number()")
     module = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
     made = Function(name, function, returns, None if takes is None else tuple(takes), module)
-    known = _registered.get(name)
-    if known is not None and _origin(known) != _origin(made):
+    registered = _registered.get(name)
+    if registered is not None and _origin(registered) != _origin(made):
         raise ModelError(f"a function called {name} is registered already; unregister it first")
     _registered[name] = made
 
 
 def unregister_function(name: str) -> None:
-    """Forget a function: filters that call it can no longer be read, and conditions with it are unknown.
+    """Unregister a function: filters that call it can no longer be compiled, and conditions with it are unknown.
 
     >>> unregister_function("no_such_function")
     Traceback (most recent call last):
@@ -147,12 +147,12 @@ def function_modules() -> tuple[str, ...]:
 
 
 def _origin(function: Function) -> tuple[object, ...]:
-    """Return what tells two functions apart, also when their module was imported again."""
+    """Return an identity of a function that stays the same if its module is imported again."""
     compute = function.compute
     name = getattr(compute, "__qualname__", repr(compute))
     # A lambda, or a function of a function, shares its name with others.
-    told: object = getattr(compute, "__code__", compute) if "<" in name else compute.__module__
-    return told, name, function.returns, function.takes
+    origin: object = getattr(compute, "__code__", compute) if "<" in name else compute.__module__
+    return origin, name, function.returns, function.takes
 
 
 def _order(first: Any, second: Any) -> int:

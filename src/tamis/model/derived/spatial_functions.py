@@ -1,4 +1,4 @@
-"""The spatial functions of the language: what each says of a simple polygon, as a set of the eight relations.
+"""The spatial functions of the language; for simple polygons each is a set of the eight relations.
 
 Plain values, points and simple polygons, are compared with simple polygons by these sets alone. For other values and
 other operands OGC's definitions hold (`tamis.geometry.predicates`), which agree with the sets but for two functions:
@@ -19,7 +19,7 @@ ALL_RELATIONS = frozenset(Relation)
 
 #: Function name -> the relations "event value REL operand" for which it is true.
 SPATIAL_FUNCTIONS: dict[str, frozenset[Relation]] = {
-    **{f"RCC_{one.value.upper()}": frozenset({one}) for one in Relation},
+    **{f"RCC_{relation.value.upper()}": frozenset({relation}) for relation in Relation},
     "S_INTERSECTS": ALL_RELATIONS - {Relation.DISJOINT},
     "S_DISJOINT": frozenset({Relation.DISJOINT}),
     "S_WITHIN": frozenset({Relation.INSIDE, Relation.COVERED_BY, Relation.EQUALS}),

@@ -1,4 +1,4 @@
-"""From syntax to meaning: a tree and a schema give a predicate of typed constraints.
+"""Binds a syntax tree to a schema: returns a predicate of typed constraints.
 
 NOT is pushed down to the conditions on the way (De Morgan holds in three-valued logic), where it becomes
 another constraint on the same attribute: ``NOT price < 100`` is ``price >= 100``, and a missing price
@@ -94,7 +94,7 @@ __all__ = ["bind", "learn_from_node"]
 
 
 def bind(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> Predicate:
-    """Return the predicate a tree means under a schema, or raise `SubscriptionError`.
+    """Return the predicate of a tree under a schema, or raise `SubscriptionError`.
 
     An attribute that the schema does not know is an error that names it and the nearest known name; when
     the schema is ``open``, still learning, it may stand in ``IS NULL``, which needs no type. ``text`` is
@@ -105,7 +105,7 @@ def bind(node: Node, schema: Schema, text: str | None = None, *, open: bool = Fa
 
 def learn_from_node(schema: Schema, node: Node) -> Schema:
     """Return the schema extended by the attributes that only the literals of a tree know."""
-    found: dict[str, AttributeType] = {}
+    types: dict[str, AttributeType] = {}
     expressions: list[Calculated] = []
     for leaf in leaves(node):
         if isinstance(leaf, Calculated):
@@ -113,18 +113,18 @@ def learn_from_node(schema: Schema, node: Node) -> Schema:
             continue
         if isinstance(leaf, Constant):
             continue
-        known = found.get(leaf.attribute) or schema.get(leaf.attribute)
-        if known is not None and not (
-            type(leaf) is TextTest and (type(known) is String or leaf.attribute in schema.unasked)
+        known_type = types.get(leaf.attribute) or schema.get(leaf.attribute)
+        if known_type is not None and not (
+            type(leaf) is TextTest and (type(known_type) is String or leaf.attribute in schema.unasked)
         ):
             continue
         kind = _shown_type(leaf)
         if kind is not None:
-            found[leaf.attribute] = kind
-    schema = schema.extended(found, "the subscription")
+            types[leaf.attribute] = kind
+    schema = schema.extended(types, "the subscription")
     if schema.unasked:
         schema = asked_by_filter(schema, (name for leaf in leaves(node) for name in _names(leaf)))
-    for expression in expressions:  # last: what literals show of an attribute tells the type of others
+    for expression in expressions:  # last: types known from literals determine those of others
         schema = schema.extended(learned_types(expression, schema), "the subscription")
     return schema
 
@@ -136,7 +136,7 @@ def _names(leaf: Leaf) -> tuple[str, ...]:
 
 
 def _shown_type(leaf: Leaf) -> AttributeType | None:
-    if isinstance(leaf, Compare):  # first: most conditions are comparisons
+    if isinstance(leaf, Compare):  # first, because most conditions are comparisons
         return type_of_value(leaf.value)
     if isinstance(leaf, SpatialTest | DistanceTest):
         return Region(geodetic=isinstance(leaf, DistanceTest) and leaf.unit is not None)
@@ -160,7 +160,7 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
 
 
 class _Binder:
-    """Walks a tree once; the fields are what every step needs."""
+    """Binds one tree in a single walk."""
 
     def __init__(self, schema: Schema, text: str | None, open: bool) -> None:
         self.schema = schema
@@ -188,8 +188,8 @@ class _Binder:
     def error(self, leaf: Leaf, problem: str) -> SubscriptionError:
         attribute = "" if isinstance(leaf, Constant) else leaf.attribute
         position = leaf.span[0] if leaf.span else None
-        told = f"attribute {attribute!r}: {problem}" if attribute else problem
-        return SubscriptionError(told, attribute, None, self.text, position)
+        message = f"attribute {attribute!r}: {problem}" if attribute else problem
+        return SubscriptionError(message, attribute, None, self.text, position)
 
     def known(self, leaf: Leaf) -> AttributeType:
         assert not isinstance(leaf, Constant)
@@ -205,7 +205,7 @@ class _Binder:
         if isinstance(kind, ScalarType):
             return kind
         use = "a spatial function such as S_INTERSECTS" if isinstance(kind, Region) else "V_WITHIN"
-        raise self.error(leaf, f"it is a {kind.name}, which is asked with {use}")
+        raise self.error(leaf, f"it is a {kind.name}; test it with {use}")
 
     def value(self, leaf: Leaf, kind: ScalarType, literal: Literal) -> Value:
         try:
@@ -225,14 +225,14 @@ class _Binder:
 
     def is_in(self, leaf: IsIn, negated: bool) -> Predicate:
         kind = self.scalar(leaf)
-        values = [self.value(leaf, kind, one) for one in leaf.values]
-        points = ((kind.before(one), kind.after(one)) for one in values)
+        values = [self.value(leaf, kind, value) for value in leaf.values]
+        points = ((kind.before(value), kind.after(value)) for value in values)
         return values_in(leaf.attribute, ValueSet.from_intervals(points), negated != leaf.negated)
 
     def is_like(self, leaf: IsLike, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            raise self.error(leaf, f"it is {kind.words}, and LIKE asks for a string")
+            raise self.error(leaf, f"it is {kind.words}, but LIKE needs a string{_as_text(kind)}")
         pattern, negated = like_pattern(leaf.pattern), negated != leaf.negated
         if pattern.exact is not None:
             return values_in(leaf.attribute, equal_to(kind, pattern.exact), negated)
@@ -243,13 +243,14 @@ class _Binder:
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, String):
-            hint = "; to compare its text, declare it as String(coerce=True)" if isinstance(kind, ScalarType) else ""
-            raise self.error(leaf, f"it is {kind.words}, and {leaf.op} asks for a string{hint}")
+            raise self.error(leaf, f"it is {kind.words}, but {leaf.op} needs a string{_as_text(kind)}")
         negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
-        patterns = leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(one) for one in leaf.operands]
+        patterns = (
+            leaf.operands if leaf.op in ("LIKE", "MATCHES") else [escape_like(operand) for operand in leaf.operands]
+        )
         for pattern in patterns:
             reading_of(pattern, leaf.fold, is_regex)
-        likes: list[Predicate] = [Like(leaf.attribute, one, negated, leaf.fold, is_regex) for one in patterns]
+        likes: list[Predicate] = [Like(leaf.attribute, pattern, negated, leaf.fold, is_regex) for pattern in patterns]
         return joined(AllOf if negated else AnyOf, likes)
 
     def is_null(self, leaf: IsNull, negated: bool) -> Predicate:
@@ -260,7 +261,7 @@ class _Binder:
     def spatial(self, leaf: SpatialTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, Region):
-            raise self.error(leaf, f"it is a {kind.name}, and {leaf.function} asks for a region")
+            raise self.error(leaf, f"it is a {kind.name}, but {leaf.function} needs a region")
         geometry = _fitted(leaf.geometry, kind, self.budget)
         if leaf.function in BY_DIMENSION or not is_simple(geometry):
             return self.geometric(leaf, geometry, negated)
@@ -279,7 +280,7 @@ class _Binder:
     def distance(self, leaf: DistanceTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, Region):
-            raise self.error(leaf, f"it is a {kind.name}, and S_DWITHIN asks for a region")
+            raise self.error(leaf, f"it is a {kind.name}, but S_DWITHIN needs a region")
         if kind.geodetic and leaf.unit is None:
             raise self.error(leaf, f"its coordinates are degrees; give the distance a unit: {_UNITS}")
         if leaf.unit is not None and not kind.geodetic:
@@ -295,14 +296,14 @@ class _Binder:
     def clock(self, leaf: ClockTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, Timestamp):
-            raise self.error(leaf, f"it is {kind.words}, and {leaf.function} asks for a timestamp")
+            raise self.error(leaf, f"it is {kind.words}, but {leaf.function} needs a timestamp")
         allowed = clock_set(leaf)
         return Clock(leaf.attribute, leaf.zone, allowed.negated() if negated else allowed)
 
     def network(self, leaf: NetworkTest, negated: bool) -> Predicate:
         kind = self.known(leaf)
         if not isinstance(kind, Ip):
-            raise self.error(leaf, f"it is {kind.words}, and IP_WITHIN asks for an ip; declare tamis.Ip()")
+            raise self.error(leaf, f"it is {kind.words}, but IP_WITHIN needs an ip; declare tamis.Ip()")
         first, last = map(kind.canonical, network_ends(leaf.network))
         return values_in(leaf.attribute, at_least(kind, first) & at_most(kind, last), negated)
 
@@ -318,6 +319,11 @@ class _Binder:
     def ball(self, leaf: WithinBall, negated: bool) -> Predicate:
         self.vector(leaf, "V_WITHIN", len(leaf.center))
         return Ball(leaf.attribute, leaf.center, leaf.radius, negated)
+
+
+def _as_text(kind: AttributeType) -> str:
+    """Return how values of a type can be compared as text, as the end of a message."""
+    return "; to compare its text, declare it as String(coerce=True)" if isinstance(kind, ScalarType) else ""
 
 
 def _fitted(geometry: Operand, kind: Region, budget: Budget) -> Operand:
@@ -345,10 +351,10 @@ def _bind_calculated(binder: _Binder, leaf: Calculated, negated: bool) -> Predic
 
 
 def _ordered(binder: _Binder, leaf: Leaf) -> ScalarType:
-    """Return the type of an attribute that is asked for a range."""
+    """Return the type of an attribute in a range condition."""
     kind = binder.scalar(leaf)
     if isinstance(kind, Mixed):
-        raise binder.error(leaf, "values of several types have no order; ask for them with =, <>, IN or A_*")
+        raise binder.error(leaf, "values of several types have no order; compare them with =, <>, IN or A_*")
     return kind
 
 
@@ -363,19 +369,19 @@ def _bind_some(binder: _Binder, leaf: Leaf, kind: Many, negated: bool) -> Predic
 
 
 def _bind_array_test(binder: _Binder, leaf: ArrayTest, negated: bool) -> Predicate:
-    """Return what the A_ functions say of the set of elements, by conditions on some element."""
+    """Return the predicate of an A_ function, as conditions on some element."""
     kind = binder.known(leaf)
     if not isinstance(kind, Many):
-        raise binder.error(leaf, f"it is {kind.words}, and {leaf.function} asks for several values: declare tamis.Many")
+        raise binder.error(leaf, f"it is {kind.words}, but {leaf.function} needs several values: declare tamis.Many")
     assert isinstance(kind.of, ScalarType)
     element, name = kind.of, leaf.attribute
     values = [binder.value(leaf, element, value) for value in leaf.values]
-    among = ValueSet.from_intervals((element.before(one), element.after(one)) for one in values)
+    among = ValueSet.from_intervals((element.before(value), element.after(value)) for value in values)
     if leaf.function == "A_OVERLAPS":
         return _some(name, values_in(name, among, negated=False), negated)
     parts: list[Predicate] = []
     if leaf.function in ("A_CONTAINS", "A_EQUALS"):
-        parts += [_some(name, Values(name, equal_to(element, one)), negated) for one in values]
+        parts += [_some(name, Values(name, equal_to(element, value)), negated) for value in values]
     if leaf.function in ("A_CONTAINEDBY", "A_EQUALS"):
         parts.append(_some(name, values_in(name, among, negated=True), not negated))
     if not parts:
@@ -384,7 +390,7 @@ def _bind_array_test(binder: _Binder, leaf: ArrayTest, negated: bool) -> Predica
 
 
 def _some(attribute: str, condition: Predicate, negated: bool) -> Predicate:
-    if condition == FALSE:  # no element can: negated, it is enough that the attribute is there
+    if condition == FALSE:  # no element can: negated, any value of the attribute is enough
         return Values(attribute, PRESENT) if negated else FALSE
     return Some(attribute, condition, negated)
 

@@ -1,4 +1,4 @@
-"""Text or CQL2-JSON in, subscription out."""
+"""Compiles text or CQL2-JSON to a subscription."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compile_text(
 
 
 def source_text(source: str | Mapping[str, Any], node: Node) -> str:
-    """Return what a subscription was written as: its text, or its JSON as text.
+    """Return the source of a subscription: its text, or its JSON as text.
 
     JSON is not turned into CQL2 text, which may be longer than the language accepts.
     """

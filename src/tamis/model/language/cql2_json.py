@@ -95,7 +95,7 @@ def from_json_text(text: str) -> Node:
 
 
 def from_json(document: object, *, is_written: bool = False) -> Node:
-    """Return the syntax tree of a decoded CQL2-JSON document; one that a broker wrote (``is_written``) may say more.
+    """Return the syntax tree of a decoded CQL2-JSON document; one that a broker wrote (``is_written``) may be larger.
 
     Examples
     --------
@@ -113,10 +113,10 @@ def from_json(document: object, *, is_written: bool = False) -> Node:
 
 
 class _Reader(ValueReader):
-    """Reads one document; ``path`` is where it is, ``level`` how deep in AND, OR and NOT."""
+    """Reads one document; ``path`` is the current position, ``level`` the depth in AND, OR and NOT."""
 
     def condition(self, document: object, path: str, level: int) -> Node:
-        """Read anything that is true or false."""
+        """Read a condition."""
         if isinstance(document, bool):
             self.budget.spend(limits.TEXT, limits.CONDITION_TEXT)
             return Constant(document)
@@ -165,21 +165,21 @@ class _Reader(ValueReader):
             return Not(part)
         if len(args) < 2:
             raise wrong(path, f"{op} takes 2 or more arguments, not {len(args)}", args)
-        parts = tuple([self.condition(one, f"{path}args[{at}].", level + 1) for at, one in enumerate(args)])
+        parts = tuple([self.condition(arg, f"{path}args[{at}].", level + 1) for at, arg in enumerate(args)])
         return And(parts) if op == "and" else Or(parts)
 
     def _comparison(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
-        here, there = f"{path}args[0].", f"{path}args[1]."
+        left_path, right_path = f"{path}args[0].", f"{path}args[1]."
         if _is_folded_property(args[0]):
             return self._folded_comparison(op, args, path)
         if _is_folded_property(args[1]):
             return self._folded_comparison(TURNED.get(op, op), [args[1], args[0]], path)
-        return condition_of(op, (self.expression(args[0], here), self.expression(args[1], there)), None)
+        return condition_of(op, (self.expression(args[0], left_path), self.expression(args[1], right_path)), None)
 
     def _between(self, args: Sequence[Any], path: str) -> Node:
         check_count("between", args, 3, path)
-        operands = tuple([self.expression(one, f"{path}args[{at}].") for at, one in enumerate(args)])
+        operands = tuple([self.expression(arg, f"{path}args[{at}].") for at, arg in enumerate(args)])
         return condition_of("BETWEEN", operands, None)
 
     def _is_in(self, args: Sequence[Any], path: str) -> Node:
@@ -192,19 +192,21 @@ class _Reader(ValueReader):
         if not listed:
             raise wrong(f"{path}args[1].", "in needs at least one value", listed)
         self.budget.spend(limits.IN_VALUES, len(listed))
-        place = f"{path}args[1]["
+        list_path = f"{path}args[1]["
         if fold:
-            texts = [self.listed(one, f"{place}{at}].") for at, one in enumerate(listed)]
-            return TextTest(attribute, "IN", tuple([_operand(one, fold, f"{path}args[1].") for one in texts]), fold)
-        values = [self.listed_expression(one, f"{place}{at}].") for at, one in enumerate(listed)]
+            texts = [self.listed(item, f"{list_path}{at}].") for at, item in enumerate(listed)]
+            return TextTest(attribute, "IN", tuple([_operand(text, fold, f"{path}args[1].") for text in texts]), fold)
+        values = [self.listed_expression(item, f"{list_path}{at}].") for at, item in enumerate(listed)]
         return condition_of("IN", (self.expression(args[0], f"{path}args[0]."), *values), None)
 
     def _is_like(self, args: Sequence[Any], path: str) -> Node:
         check_count("like", args, 2, path)
-        (attribute, fold), there = self.folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
-        pattern = self.string_operand(args[1], there, attribute)
+        (attribute, fold), pattern_path = self.folded_attribute(args[0], f"{path}args[0]."), f"{path}args[1]."
+        pattern = self.string_operand(args[1], pattern_path, attribute)
         return (
-            TextTest(attribute, "LIKE", (_operand(pattern, fold, there),), fold) if fold else IsLike(attribute, pattern)
+            TextTest(attribute, "LIKE", (_operand(pattern, fold, pattern_path),), fold)
+            if fold
+            else IsLike(attribute, pattern)
         )
 
     def _is_ilike(self, args: Sequence[Any], path: str) -> Node:
@@ -222,8 +224,8 @@ class _Reader(ValueReader):
         attribute, fold = self.folded_attribute(args[0], f"{path}args[0].")
         if op not in ("=", "<>"):
             raise wrong(path, ORDER_OF_FOLDED, op, attribute)
-        there = f"{path}args[1]."
-        operand = _operand(self.literal(args[1], there), fold, there)
+        right_path = f"{path}args[1]."
+        operand = _operand(self.literal(args[1], right_path), fold, right_path)
         return TextTest(attribute, "=", (operand,), fold, negated=op == "<>")
 
     def _is_null(self, args: Sequence[Any], path: str) -> Node:
@@ -232,16 +234,16 @@ class _Reader(ValueReader):
 
     def _spatial_test(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
-        function, here, there = op.upper(), f"{path}args[0].", f"{path}args[1]."
+        function, left_path, right_path = op.upper(), f"{path}args[0].", f"{path}args[1]."
         if is_property(args[0]) and is_property(args[1]):
             return self._relation(function, args, path)
         if is_property(args[0]):
-            return SpatialTest(function, self.attribute(args[0], here), self.geometry(args[1], there))
-        geometry = self.geometry(args[0], here)
+            return SpatialTest(function, self.attribute(args[0], left_path), self.geometry(args[1], right_path))
+        geometry = self.geometry(args[0], left_path)
         if not is_property(args[1]):
-            other = self.geometry(args[1], there)
+            other = self.geometry(args[1], right_path)
             return Constant(placed(path, fitting, constant_relation, 0, function, geometry, other))
-        return SpatialTest(TURNED.get(function, function), self.attribute(args[1], there), geometry)
+        return SpatialTest(TURNED.get(function, function), self.attribute(args[1], right_path), geometry)
 
     def _array_test(self, op: str, args: Sequence[Any], path: str) -> Node:
         check_count(op, args, 2, path)
@@ -249,16 +251,16 @@ class _Reader(ValueReader):
             return self._relation(op.upper(), args, path)
         is_first = is_property(args[0])
         attribute = self.attribute(args[0 if is_first else 1], f"{path}args[{0 if is_first else 1}].")
-        listed, place = args[1 if is_first else 0], f"{path}args[{1 if is_first else 0}]"
+        listed, list_path = args[1 if is_first else 0], f"{path}args[{1 if is_first else 0}]"
         if not isinstance(listed, list | tuple):
-            raise wrong(f"{place}.", f"expected a list of values, not {kind_of(listed)}", listed, attribute)
+            raise wrong(f"{list_path}.", f"expected a list of values, not {kind_of(listed)}", listed, attribute)
         self.budget.spend(limits.IN_VALUES, len(listed))
-        values = tuple([self.listed(one, f"{place}[{at}].") for at, one in enumerate(listed)])
+        values = tuple([self.listed(item, f"{list_path}[{at}].") for at, item in enumerate(listed)])
         function = op.upper() if is_first else TURNED.get(op.upper(), op.upper())
         return ArrayTest(function, attribute, values)
 
     def _relation(self, function: str, args: Sequence[Any], path: str) -> Node:
-        sides = (Property(self.attribute(one, f"{path}args[{at}].")) for at, one in enumerate(args))
+        sides = (Property(self.attribute(arg, f"{path}args[{at}].")) for at, arg in enumerate(args))
         return condition_of("=", (Call(function, tuple(sides)), True), None)
 
     def _within_ball(self, args: Sequence[Any], path: str) -> Node:
@@ -332,10 +334,12 @@ def _operand(value: object, fold: Fold, path: str) -> str:
 
 
 def _unknown(op: str) -> str:
-    known = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not")
-    known += (*map(str.lower, SPATIAL_FUNCTIONS), *JSON_ARRAYS, *JSON_TEMPORAL, *JSON_CLOCKS)
-    right = {"!=": "<>", "==": "="}.get(op) or next((one for one in known if _plain(one) == _plain(op)), None)
-    return f"there is no op {op!r}; write {right!r}" if right else f"the op {unsupported(op, sorted(known))}"
+    operators = (*_COMPARISONS, *_CONDITIONS, "and", "or", "not")
+    operators += (*map(str.lower, SPATIAL_FUNCTIONS), *JSON_ARRAYS, *JSON_TEMPORAL, *JSON_CLOCKS)
+    right = {"!=": "<>", "==": "="}.get(op) or next(
+        (operator for operator in operators if _plain(operator) == _plain(op)), None
+    )
+    return f"unknown op {op!r}; write {right!r}" if right else f"the op {unsupported(op, sorted(operators))}"
 
 
 def _plain(op: str) -> str:
@@ -374,7 +378,7 @@ def _text_test(node: TextTest) -> dict[str, Any]:
     if node.op == "MATCHES":
         written = _op("matches", attribute, node.operands[0])
     else:
-        operands = [_folded(one, node.fold) for one in node.operands]
+        operands = [_folded(operand, node.fold) for operand in node.operands]
         if node.op == "=":
             return _op("<>" if node.negated else "=", attribute, operands[0])
         written = _op("in", attribute, operands) if node.op == "IN" else _op("like", attribute, operands[0])
@@ -393,14 +397,14 @@ def _leaf(node: Node, attribute: dict[str, str]) -> dict[str, Any]:
     if isinstance(node, Between):
         return _op("between", attribute, literal_json(node.lo), literal_json(node.hi))
     if isinstance(node, IsIn):
-        return _op("in", attribute, [literal_json(one) for one in node.values])
+        return _op("in", attribute, [literal_json(value) for value in node.values])
     if isinstance(node, IsLike):
         return _op("like", attribute, node.pattern)
     if isinstance(node, SpatialTest):
         return _op(node.function.lower(), attribute, _region(node.geometry))
     if isinstance(node, ArrayTest):
         name = next(name for name, function in JSON_ARRAYS.items() if function == node.function)
-        return _op(name, attribute, [literal_json(one) for one in node.values])
+        return _op(name, attribute, [literal_json(value) for value in node.values])
     if isinstance(node, WithinBall):
         return _op("v_within", attribute, list(node.center), node.radius)
     if isinstance(node, CosineTest):

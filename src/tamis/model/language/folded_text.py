@@ -1,4 +1,4 @@
-"""What the grammar says about text with its case or its accents ignored, and about ILIKE and MATCHES."""
+"""The grammar rules for text with case or accents ignored, and for ILIKE and MATCHES."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class FoldedText:
     def folded_is_in(self, pieces: list[Piece]) -> Piece:
         """Read ``CASEI(name) IN (...)``."""
         (name, fold), values = pieces[0].value, pieces[-1]
-        operands = tuple(_operand(one, fold, values, name) for one in values.value)
+        operands = tuple(_operand(value, fold, values, name) for value in values.value)
         return _text_test(pieces, "IN", operands, fold, len(pieces) == 3)
 
     def folded_is_like(self, pieces: list[Piece]) -> Piece:

@@ -106,7 +106,7 @@ def _text_test(node: TextTest) -> str:
     negation = "NOT " if node.negated else ""
     if node.op == "MATCHES":
         return f"{name} {negation}MATCHES {quoted(node.operands[0])}"
-    operands = [_folded(quoted(one), node.fold) for one in node.operands]
+    operands = [_folded(quoted(operand), node.fold) for operand in node.operands]
     if node.op == "=":
         return f"{name} {'<>' if node.negated else '='} {operands[0]}"
     return f"{name} {negation}IN ({', '.join(operands)})" if node.op == "IN" else f"{name} {negation}LIKE {operands[0]}"

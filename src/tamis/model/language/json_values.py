@@ -106,7 +106,7 @@ class ValueReader:
         self.budget.spend(limits.TEXT, len(op) + len(args))
         if op in ARITHMETIC_OPERATIONS:
             check_count(op, args, 2, path)
-        operands = [self.expression(one, f"{path}args[{at}].", level + 1) for at, one in enumerate(args)]
+        operands = [self.expression(arg, f"{path}args[{at}].", level + 1) for at, arg in enumerate(args)]
         if op in ARITHMETIC_OPERATIONS:
             return Arithmetic(op, *operands)
         return Call(_RELATIONS.get(op, op), tuple(operands))
@@ -150,8 +150,8 @@ class ValueReader:
         if not isinstance(text, str):
             raise wrong(f"{path}{key}.", f"expected a string, not {kind_of(text)}", text)
         self.budget.spend(limits.TEXT, _INSTANT_TEXT)
-        found: Instant = placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
-        return found
+        instant: Instant = placed(f"{path}{key}.", literals.instant, key.upper(), text, 0)
+        return instant
 
     def geometry(self, document: object, path: str) -> Operand:
         """Read GeoJSON or ``{"bbox": [...]}``."""
@@ -160,8 +160,8 @@ class ValueReader:
             if not isinstance(corners, list | tuple):
                 raise wrong(f"{path}bbox.", f"expected a list of four numbers, not {kind_of(corners)}", corners)
             self.budget.spend(limits.TEXT, len(corners))
-            found = [number_of(one, f"{path}bbox[{at}].") for at, one in enumerate(corners)]
-            return placed(f"{path}bbox.", literals.bbox, found, 0)
+            numbers = [number_of(corner, f"{path}bbox[{at}].") for at, corner in enumerate(corners)]
+            return placed(f"{path}bbox.", literals.bbox, numbers, 0)
         if isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
             return placed(path, literals.geojson, document, 0, self.budget)
         raise wrong(path, f"expected GeoJSON or a bbox, not {kind_of(document)}", document)
@@ -176,7 +176,7 @@ class ValueReader:
 
     def temporal_test(self, function: str, args: Sequence[Any], path: str) -> Node:
         """Read a relation of two moments or intervals."""
-        sides = [self._time(one, f"{path}args[{at}].") for at, one in enumerate(args)]
+        sides = [self._time(arg, f"{path}args[{at}].") for at, arg in enumerate(args)]
         node: Node = placed(path, temporal.relate, function, *sides, None)
         return node
 
@@ -185,7 +185,7 @@ class ValueReader:
             ends = document["interval"]
             if not isinstance(ends, list | tuple) or len(ends) != 2:
                 raise wrong(f"{path}interval.", "expected a list of two ends", ends)
-            both = [self._end(one, f"{path}interval[{at}].") for at, one in enumerate(ends)]
+            both = [self._end(end, f"{path}interval[{at}].") for at, end in enumerate(ends)]
             whole: temporal.Time = placed(path, temporal.interval, *both)
             return whole
         return temporal.instant_time(self._end(document, path))
@@ -206,7 +206,7 @@ class ValueReader:
         if len(args) < 3:
             check_count(function.lower(), args, 4 if function == "T_TIME" else 3, path)
         attribute = self.attribute(args[0], f"{path}args[0].")
-        texts = tuple(self.string_operand(one, f"{path}args[{at}].", attribute) for at, one in enumerate(args) if at)
+        texts = tuple(self.string_operand(arg, f"{path}args[{at}].", attribute) for at, arg in enumerate(args) if at)
         node: Node = placed(path, temporal.clock_test, function, attribute, texts, None)
         return node
 
@@ -308,10 +308,10 @@ def number_of(document: object, path: str) -> int | float:
 def coordinates_of(center: Sequence[Any], place: str) -> tuple[float, ...]:
     """Return the coordinates of a vector."""
     if set(map(type, center)) == {float}:
-        found = np.asarray(center)
-        if np.isfinite(found).all():
-            return tuple((found + 0.0).tolist())
-    return tuple([float(number_of(one, f"{place}{at}].")) for at, one in enumerate(center)])
+        array = np.asarray(center)
+        if np.isfinite(array).all():
+            return tuple((array + 0.0).tolist())
+    return tuple([float(number_of(number, f"{place}{at}].")) for at, number in enumerate(center)])
 
 
 def kind_of(document: object) -> str:

@@ -1,4 +1,4 @@
-"""From characters to pieces: the terminals of ``grammar.lark``, and the vocabulary of the language.
+"""Splits text into pieces: the terminals of ``grammar.lark``, and the vocabulary of the language.
 
 One pattern is matched again and again; the name of the group that matched last says what was found and
 which *reader* makes a piece of it. lark's parser costs a microsecond or more per token, so that pieces
@@ -156,7 +156,7 @@ _BARE_MOMENT = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?![0-9.])")
 
 
 class Piece:
-    """A stretch of the source that has been understood: a token, or what the parser made of several.
+    """A part of the source: a token, or the result of parsing several tokens.
 
     ``value`` is the literal, name or node; while a chain of ANDs or ORs grows it is the list of its parts.
     ``depth`` counts the parentheses and NOTs inside. The other names are what lark asks of a token.
@@ -174,7 +174,7 @@ class Piece:
 
 
 class Source:
-    """A text on its way through the lexer, with what it has spent.
+    """A text in the lexer, with the budget that it has used.
 
     ``stop`` is the end without trailing space; the text may be read up to ``allowed``, which moves on as
     geometries, vectors and lists turn up that do not count as text. ``previous`` is the type of the last piece.
@@ -196,7 +196,7 @@ class Source:
 
 
 class TextLexer(Lexer):
-    """What lark calls for tokens; the "text" it was given is a `Source`."""
+    """The lexer that lark calls for tokens; its "text" is a `Source`."""
 
     __future_interface__ = 2
 
@@ -208,9 +208,9 @@ class TextLexer(Lexer):
         source: Source = lexer_state.text  # type: ignore[assignment]
         match, text, position = _PIECE.match, source.text, 0
         while position < source.allowed:
-            found = match(text, position)
-            assert found is not None  # the last alternative takes any character
-            piece = _READERS[found.lastgroup](source, found)  # type: ignore[index]
+            piece_match = match(text, position)
+            assert piece_match is not None  # the last alternative takes any character
+            piece = _READERS[piece_match.lastgroup](source, piece_match)  # type: ignore[index]
             position, source.previous = piece.end, piece.type
             yield piece
         if source.allowed < source.stop:
@@ -228,64 +228,64 @@ def is_plain_name(name: str) -> bool:
 
 def check_paths(text: str) -> None:
     """Raise `Misreading` at a path without quotes that has an empty step, as in ``detail..state``."""
-    for found in _QUOTED_OR_NAME.finditer(text):
-        if found["name"] and (step := _EMPTY_STEP.search(found["name"])):
-            raise Misreading(found.start() + step.end(), "a name after the dot")
+    for quoted_or_name in _QUOTED_OR_NAME.finditer(text):
+        if quoted_or_name["name"] and (step := _EMPTY_STEP.search(quoted_or_name["name"])):
+            raise Misreading(quoted_or_name.start() + step.end(), "a name after the dot")
 
 
 _Match = re.Match[str]
 
 
-def _joint(source: Source, found: _Match) -> Piece:
+def _joint(source: Source, match: _Match) -> Piece:
     """Read AND, OR or NOT, which are most words of most texts."""
-    start, end = found.span(1)
-    return Piece(found[1].upper(), None, start, end)
+    start, end = match.span(1)
+    return Piece(match[1].upper(), None, start, end)
 
 
-def _comparison(convert: Callable[[str, int], Any], source: Source, found: _Match) -> Piece:
+def _comparison(convert: Callable[[str, int], Any], source: Source, match: _Match) -> Piece:
     """Read ``name operator literal`` at one go."""
-    name, operator, literal = found.group(2, 3, found.lastindex or 0)
-    start, end = found.start(2), found.end()
+    name, operator, literal = match.group(2, 3, match.lastindex or 0)
+    start, end = match.start(2), match.end()
     if source.previous in _INSIDE or (name.upper() in RESERVED and name.isascii()):
-        return _word(source, found)
-    value = convert(literal, found.start(found.lastindex or 0))
+        return _word(source, match)
+    value = convert(literal, match.start(match.lastindex or 0))
     return Piece("COMPARISON", Compare(name, operator, value, (start, end)), start, end)
 
 
-def _between(source: Source, found: _Match) -> Piece:
+def _between(source: Source, match: _Match) -> Piece:
     """Read ``name BETWEEN number AND number`` at one go."""
-    name, start, end = found["word"], found.start("word"), found.end()
+    name, start, end = match["word"], match.start("word"), match.end()
     if _is_no_attribute(name, source):
-        return _word(source, found)
-    low, high = (literals.number(found[part], found.start(part)) for part in ("low", "high"))
+        return _word(source, match)
+    low, high = (literals.number(match[part], match.start(part)) for part in ("low", "high"))
     return Piece("COMPARISON", Between(name, low, high, False, (start, end)), start, end)
 
 
-def _is_null(source: Source, found: _Match) -> Piece:
+def _is_null(source: Source, match: _Match) -> Piece:
     """Read ``name IS [NOT] NULL`` at one go."""
-    name, start, end = found["word"], found.start("word"), found.end()
+    name, start, end = match["word"], match.start("word"), match.end()
     if _is_no_attribute(name, source):
-        return _word(source, found)
-    negated = "T" in found["is_null"].upper()  # of the three words only NOT has a T
+        return _word(source, match)
+    negated = "T" in match["is_null"].upper()  # of the three words only NOT has a T
     return Piece("COMPARISON", IsNull(name, negated, (start, end)), start, end)
 
 
-def _is_in(source: Source, found: _Match) -> Piece:
+def _is_in(source: Source, match: _Match) -> Piece:
     """Read ``name IN (values)`` at one go."""
-    name, start = found["word"], found.start("word")
-    values = _IN_LIST.match(source.text, found.end())
+    name, start = match["word"], match.start("word")
+    values = _IN_LIST.match(source.text, match.end())
     if values is None or _is_no_attribute(name, source):
-        return _word(source, found)
-    members = _in_list(source, found.start("in_here"), values)
+        return _word(source, match)
+    members = _in_list(source, match.start("in_here"), values)
     return Piece("COMPARISON", IsIn(name, members.value, False, (start, members.end)), start, members.end)
 
 
-def _is_like(source: Source, found: _Match) -> Piece:
+def _is_like(source: Source, match: _Match) -> Piece:
     """Read ``name LIKE 'pattern'`` at one go."""
-    name, start, end = found["word"], found.start("word"), found.end()
+    name, start, end = match["word"], match.start("word"), match.end()
     if _is_no_attribute(name, source):
-        return _word(source, found)
-    return Piece("COMPARISON", IsLike(name, found["pattern"], False, (start, end)), start, end)
+        return _word(source, match)
+    return Piece("COMPARISON", IsLike(name, match["pattern"], False, (start, end)), start, end)
 
 
 def _is_no_attribute(word: str, source: Source) -> bool:
@@ -293,9 +293,9 @@ def _is_no_attribute(word: str, source: Source) -> bool:
     return source.previous in _INSIDE or (word.upper() in RESERVED and word.isascii())
 
 
-def _word(source: Source, found: _Match) -> Piece:
-    """Read a keyword or a name; only the word itself, whatever else was found."""
-    word, (start, end) = found["word"], found.span("word")
+def _word(source: Source, match: _Match) -> Piece:
+    """Read a keyword or a name; only the word itself, even if more was matched."""
+    word, (start, end) = match["word"], match.span("word")
     keyword = word.upper() if word.isascii() else word
     if keyword in RESERVED:
         is_value = keyword in ("TRUE", "FALSE")
@@ -309,16 +309,16 @@ def _word(source: Source, found: _Match) -> Piece:
     return Piece("NAME", word, start, end)
 
 
-def _call(source: Source, found: _Match) -> Piece:
+def _call(source: Source, match: _Match) -> Piece:
     """Read a word before a parenthesis: a keyword, a literal that looks like a call, or a function."""
-    word, (start, end) = found["word"], found.span("word")
+    word, (start, end) = match["word"], match.span("word")
     keyword = word.upper() if word.isascii() else word
     if keyword in SPATIAL_FUNCTIONS:
         return Piece("SPATIAL", keyword, start, end)
-    if keyword == "IN" and (values := _IN_LIST.match(source.text, found.end())):
+    if keyword == "IN" and (values := _IN_LIST.match(source.text, match.end())):
         return _in_list(source, start, values)
     if keyword in RESERVED or keyword in _WKT_KINDS:
-        return _word(source, found)
+        return _word(source, match)
     if keyword in FOLDS:
         return Piece("FOLD", FOLDS[keyword], start, end)
     if keyword in ("V_WITHIN", "V_COSINE"):
@@ -326,29 +326,29 @@ def _call(source: Source, found: _Match) -> Piece:
     if keyword in _OTHER_CALLS:
         return Piece(_OTHER_CALLS[keyword], keyword, start, end)
     if keyword in ("TIMESTAMP", "DATE"):
-        return _instant(source, keyword, start, found.end())
+        return _instant(source, keyword, start, match.end())
     if keyword == "BBOX":
-        return _bbox(source, start, found.end())
+        return _bbox(source, start, match.end())
     if find_function(word) is not None:
         return Piece("FUNCTION", word, start, end)
     if keyword == "DIV" and source.previous in _OPERAND_ENDS:
-        return _word(source, found)
+        return _word(source, match)
     raise Refusal(f"the function {unsupported(keyword, (*FUNCTIONS, *function_names()))}", start, word)
 
 
-def _in_list(source: Source, start: int, found: _Match) -> Piece:
-    body = found[found.lastindex or 0]
-    if found.lastindex == 1:
+def _in_list(source: Source, start: int, match: _Match) -> Piece:
+    body = match[match.lastindex or 0]
+    if match.lastindex == 1:
         source.budget.spend(limits.IN_VALUES, body.count(",") + 1)
-        values: tuple[Any, ...] = literals.numbers(body, found.start(1))
+        values: tuple[Any, ...] = literals.numbers(body, match.start(1))
     else:
         values = literals.strings(body)
         source.budget.spend(limits.IN_VALUES, len(values))
-    return source.bulky(Piece("IN_LIST", values, start, found.end()))
+    return source.bulky(Piece("IN_LIST", values, start, match.end()))
 
 
-def _vector(source: Source, found: _Match) -> Piece:
-    start, end = found.span("vector")
+def _vector(source: Source, match: _Match) -> Piece:
+    start, end = match.span("vector")
     body = source.text[start + 1 : end - 1]
     if source.previous == "FUNCTION" or "," not in body:  # arguments, or a number in parentheses
         return Piece("LPAR", None, start, start + 1)
@@ -357,20 +357,20 @@ def _vector(source: Source, found: _Match) -> Piece:
 
 
 def _instant(source: Source, kind: str, start: int, position: int) -> Piece:
-    found = _QUOTED_ARGUMENT.match(source.text, position)
-    if found is None:
+    match = _QUOTED_ARGUMENT.match(source.text, position)
+    if match is None:
         example = "('2026-01-31T12:00:00Z')" if kind == "TIMESTAMP" else "('2026-01-31')"
         raise Misreading(position, example)
-    value = literals.instant(kind, literals.unquote(found[1]), found.start(1))
-    return Piece("INSTANT" if kind == "TIMESTAMP" else "DAY", value, start, found.end())
+    value = literals.instant(kind, literals.unquote(match[1]), match.start(1))
+    return Piece("INSTANT" if kind == "TIMESTAMP" else "DAY", value, start, match.end())
 
 
 def _bbox(source: Source, start: int, position: int) -> Piece:
-    found = _VECTOR.match(source.text, position)
-    if found is None:
+    match = _VECTOR.match(source.text, position)
+    if match is None:
         raise Misreading(position, "four numbers in parentheses, (min x, min y, max x, max y)")
-    corners = literals.numbers(found[1], found.start(1)) if found[1].count(",") < 6 else ()
-    return Piece("GEOMETRY", literals.bbox(corners, start), start, found.end())
+    corners = literals.numbers(match[1], match.start(1)) if match[1].count(",") < 6 else ()
+    return Piece("GEOMETRY", literals.bbox(corners, start), start, match.end())
 
 
 def _wkt(source: Source, start: int, body: _Match) -> Piece:
@@ -383,32 +383,32 @@ def _wkt(source: Source, start: int, body: _Match) -> Piece:
     return source.bulky(Piece("GEOMETRY", value, start, end))
 
 
-def _object(source: Source, found: _Match) -> Piece:
-    start = found.start("object")
+def _object(source: Source, match: _Match) -> Piece:
+    start = match.start("object")
     try:
-        document = literals.strict_json(found["object"])
+        document = literals.strict_json(match["object"])
     except Misreading as error:
         raise Misreading(start + error.position, error.expected) from None
     except Refusal as error:
         raise Refusal(error.problem, start) from None
     assert isinstance(document, dict)
     value = literals.geojson(document, start, source.budget)
-    return source.bulky(Piece("GEOMETRY", value, start, found.end()))
+    return source.bulky(Piece("GEOMETRY", value, start, match.end()))
 
 
-def _unknown(source: Source, found: _Match) -> Piece:
-    start, character = found.start("unknown"), found["unknown"]
+def _unknown(source: Source, match: _Match) -> Piece:
+    start, character = match.start("unknown"), match["unknown"]
     if character in "'\"{":
         closing, what = {"'": ("'", "string"), '"': ('"', "name"), "{": ("}", "geometry")}[character]
         raise Misreading(start, f"a closing {closing} for the {what} that starts here")
     if number := _NUMBER.match(source.text, start):
         raise Misreading(number.end(), f"a space or an operator after the number {number[0]}")
-    return Piece("UNKNOWN", character, start, found.end())
+    return Piece("UNKNOWN", character, start, match.end())
 
 
-def _number(source: Source, found: _Match) -> Piece:
+def _number(source: Source, match: _Match) -> Piece:
     """Read a number; a sign behind an operand is an operator."""
-    text, (start, end) = found["number"], found.span("number")
+    text, (start, end) = match["number"], match.span("number")
     if _BARE_MOMENT.match(source.text, start):
         raise Misreading(start, "DATE('2026-01-31') or TIMESTAMP('2026-01-31T12:00:00Z')")
     if text[0] in "+-" and source.previous in _OPERAND_ENDS:
@@ -416,29 +416,29 @@ def _number(source: Source, found: _Match) -> Piece:
     return Piece("NUMBER", literals.number(text, start), start, end)
 
 
-def _arithmetic(source: Source, found: _Match) -> Piece:
-    operator, (start, end) = found["arithmetic"], found.span("arithmetic")
+def _arithmetic(source: Source, match: _Match) -> Piece:
+    operator, (start, end) = match["arithmetic"], match.span("arithmetic")
     if operator == "-" and source.text.startswith("-", end):
         raise Misreading(start, "a space between two minus signs (a filter has no comments)")
     return Piece(_ARITHMETIC[operator], operator, start, end)
 
 
-def _misspelt(source: Source, found: _Match) -> Piece:
-    wrong = found["misspelt"]
-    raise Misreading(found.start("misspelt"), f"{_MISSPELT[wrong]} instead of {wrong}")
+def _misspelt(source: Source, match: _Match) -> Piece:
+    wrong = match["misspelt"]
+    raise Misreading(match.start("misspelt"), f"{_MISSPELT[wrong]} instead of {wrong}")
 
 
 def _token(type: str, group: str, convert: Callable[[str, int], Any]) -> Callable[[Source, _Match], Piece]:
-    def read(source: Source, found: _Match) -> Piece:
-        start, end = found.span(group)
-        return Piece(type, convert(found[group], start), start, end)
+    def read(source: Source, match: _Match) -> Piece:
+        start, end = match.span(group)
+        return Piece(type, convert(match[group], start), start, end)
 
     return read
 
 
 def _bracket(type: str) -> Callable[[Source, _Match], Piece]:
-    def read(source: Source, found: _Match) -> Piece:
-        end = found.end()
+    def read(source: Source, match: _Match) -> Piece:
+        end = match.end()
         return Piece(type, None, end - 1, end)
 
     return read
@@ -459,7 +459,7 @@ def _boolean(text: str, position: int) -> bool:
 
 
 def _compared_with(convert: Callable[[str, int], Any]) -> Callable[[Source, _Match], Piece]:
-    return lambda source, found: _comparison(convert, source, found)
+    return lambda source, match: _comparison(convert, source, match)
 
 
 #: The group of `_PIECE` that matched last -> what makes a piece of it.

@@ -1,4 +1,4 @@
-"""How large a subscription may be, and who says so.
+"""The limits on the size of a subscription, with their reasons.
 
 A client that can send text can send a lot of it, so reading is bounded before it starts: beyond these limits
 there is a `LimitError` that names the limit, and a text that goes to any one of them takes at most 30 ms to
@@ -114,7 +114,7 @@ WRITTEN_TIMES = 64
 
 
 class Budget:
-    """What one subscription has used of each limit so far; it may use up each limit ``times`` over.
+    """The use of each limit by one subscription so far; it may use each limit ``times`` over.
 
     >>> budget = Budget()
     >>> budget.spend(IN_VALUES, 6_000)
@@ -143,29 +143,29 @@ def check_nesting(node: Node) -> None:
     """
     stack: list[tuple[Node, int]] = [(node, 0)]
     while stack:
-        one, depth = stack.pop()
-        if isinstance(one, Not):
+        current, depth = stack.pop()
+        if isinstance(current, Not):
             DEPTH.check(depth + 1)
-            stack.append((one.part, depth + 1 + isinstance(one.part, And | Or)))
-        elif isinstance(one, And | Or):
+            stack.append((current.part, depth + 1 + isinstance(current.part, And | Or)))
+        elif isinstance(current, And | Or):
             DEPTH.check(depth)
-            bracketed = And | Or if isinstance(one, And) else Or
-            stack.extend((part, depth + isinstance(part, bracketed)) for part in one.parts)
+            bracketed = And | Or if isinstance(current, And) else Or
+            stack.extend((part, depth + isinstance(part, bracketed)) for part in current.parts)
 
 
 def check_costs(node: Node) -> None:
     """Raise `LimitError` when the sets of a tree have too many values, or its expressions too many powers."""
     stack, values, powers = [node], 0, 0
     while stack:
-        one = stack.pop()
-        if isinstance(one, Not):
-            stack.append(one.part)
-        elif isinstance(one, And | Or):
-            stack.extend(one.parts)
-        elif isinstance(one, ArrayTest) and one.function in ("A_CONTAINS", "A_EQUALS"):
-            values += len(one.values)
-        elif isinstance(one, Calculated):
-            powers += sum(map(_n_powers, one.operands))
+        current = stack.pop()
+        if isinstance(current, Not):
+            stack.append(current.part)
+        elif isinstance(current, And | Or):
+            stack.extend(current.parts)
+        elif isinstance(current, ArrayTest) and current.function in ("A_CONTAINS", "A_EQUALS"):
+            values += len(current.values)
+        elif isinstance(current, Calculated):
+            powers += sum(map(_n_powers, current.operands))
     SET_VALUES.check(values)
     POWERS.check(powers)
 
@@ -173,10 +173,10 @@ def check_costs(node: Node) -> None:
 def _n_powers(expression: Expression) -> int:
     count, waiting = 0, [expression]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Arithmetic):
-            count += one.op == "^"
-            waiting += (one.left, one.right)
-        elif isinstance(one, Call):
-            waiting += one.args
+        node = waiting.pop()
+        if isinstance(node, Arithmetic):
+            count += node.op == "^"
+            waiting += (node.left, node.right)
+        elif isinstance(node, Call):
+            waiting += node.args
     return count

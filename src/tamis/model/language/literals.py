@@ -1,4 +1,4 @@
-r"""Literals: from the characters in the source to the value that stands in the syntax tree.
+r"""Converts literals in the source to the values of the syntax tree.
 
 Numbers without point or exponent stay ``int`` and are exact, all others are float64; -0.0 becomes 0.0.
 In a string a quote is written twice and a backslash is a backslash (CQL2 also reads ``\'`` as a quote;
@@ -79,7 +79,7 @@ Made = TypeVar("Made")
 
 
 class Misreading(Exception):
-    """The source cannot be read at ``position``; ``expected`` says what would have fitted there."""
+    """A syntax error at ``position``; ``expected`` describes what is allowed there."""
 
     def __init__(self, position: int, expected: str) -> None:
         super().__init__(position, expected)
@@ -88,7 +88,7 @@ class Misreading(Exception):
 
 
 class Refusal(Exception):
-    """Something reads well and cannot be meant; ``position`` is where it stands."""
+    """Correct syntax with an invalid meaning, at ``position``."""
 
     def __init__(self, problem: str, position: int, value: object = None, attribute: str | None = None) -> None:
         super().__init__(problem, position, value, attribute)
@@ -117,7 +117,7 @@ def check_distance(distance: int | float, unit: str | None, position: int) -> No
     if distance < 0:
         raise Refusal("a distance must not be negative", position, distance)
     if unit is not None and unit not in METRES:
-        raise Refusal(f"there is no unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
+        raise Refusal(f"unknown unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
 
 
 def check_cosine(direction: Sequence[float], least: int | float, position: int) -> None:
@@ -143,18 +143,18 @@ def integer(text: str, position: int) -> int:
     -7
     """
     if len(text) <= _INTEGER_DIGITS or len(text.lstrip("+-0")) <= _INTEGER_DIGITS:
-        found = int(text if len(text) <= _INTEGER_DIGITS else text[0] + text.lstrip("+-0").rjust(1, "0"))
-        if values.INT64_MIN <= found <= values.UINT64_MAX:
-            return found
+        number = int(text if len(text) <= _INTEGER_DIGITS else text[0] + text.lstrip("+-0").rjust(1, "0"))
+        if values.INT64_MIN <= number <= values.UINT64_MAX:
+            return number
     raise Refusal("an integer outside int64 and uint64", position, text)
 
 
 def decimal(text: str, position: int) -> float:
     """Return the float64 nearest to a text with a point or an exponent."""
-    found = float(text)
-    if math.isinf(found):
+    number = float(text)
+    if math.isinf(number):
         raise Refusal("a number beyond the range of float64", position, text)
-    return found + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+    return number + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
 
 
 def number(text: str, position: int) -> int | float:
@@ -174,9 +174,9 @@ def numbers(text: str, position: int) -> tuple[int | float, ...]:
     """
     parts = text.split(",")
     try:
-        found = tuple(map(int, parts))
-        if min(found) >= values.INT64_MIN and max(found) <= values.UINT64_MAX:
-            return found
+        integers = tuple(map(int, parts))
+        if min(integers) >= values.INT64_MIN and max(integers) <= values.UINT64_MAX:
+            return integers
     except ValueError:
         pass  # a point or an exponent somewhere, or digits without end
     slow: list[int | float] = []
@@ -193,9 +193,9 @@ def coordinates(text: str, position: int) -> tuple[float, ...]:
     (1.0, 0.0)
     """
     try:
-        found = tuple(map(float, text.split(",")))
-        if not (math.isinf(max(found)) or math.isinf(min(found)) or "-0" in text):
-            return found
+        floats = tuple(map(float, text.split(",")))
+        if not (math.isinf(max(floats)) or math.isinf(min(floats)) or "-0" in text):
+            return floats
     except ValueError:
         pass  # space that `float` does not skip, such as U+001C
     return tuple(map(float, numbers(text, position)))  # slower, but it knows what to refuse
@@ -230,12 +230,12 @@ def instant(kind: str, text: str, position: int) -> Instant:
         if not _DATE.fullmatch(text):
             raise Refusal("expected a date such as 2026-01-31", position, text)
         text += "T00:00:00Z"
-    found = fitting(values.moment, position, text, "UTC")
+    microseconds = fitting(values.moment, position, text, "UTC")
     if not _OFFSET.search(text):
         raise Refusal("a time without a zone; add Z or an offset such as +01:00", position, text)
-    if not _FIRST <= found <= _LAST:
+    if not _FIRST <= microseconds <= _LAST:
         raise Refusal("a time outside the years 1 to 9999", position, text)
-    return Instant(found)
+    return Instant(microseconds)
 
 
 def instant_text(moment: Instant) -> str:
@@ -246,17 +246,17 @@ def instant_text(moment: Instant) -> str:
     """
     if not _FIRST <= moment.microseconds <= _LAST:
         raise SubscriptionError("a time outside the years 1 to 9999 cannot be written", value=moment.microseconds)
-    found = _EPOCH + dt.timedelta(microseconds=moment.microseconds)
-    return found.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    datetime = _EPOCH + dt.timedelta(microseconds=moment.microseconds)
+    return datetime.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
     """Return the offset just after the parenthesis that closes the first one from ``start`` on."""
     depth = 0
-    for found in _PARENTHESIS.finditer(text, start, stop):
-        depth += 1 if found[0] == "(" else -1
+    for parenthesis in _PARENTHESIS.finditer(text, start, stop):
+        depth += 1 if parenthesis[0] == "(" else -1
         if depth == 0:
-            return found.end()
+            return parenthesis.end()
     return None
 
 
@@ -272,8 +272,8 @@ def corners(polygon: shapes.Operand) -> tuple[float, float, float, float] | None
     """Return min x, min y, max x, max y of a polygon that `bbox` could have made, else None."""
     if shapely.get_num_coordinates(polygon) != 5 or polygon.has_z or polygon != shapely.box(*polygon.bounds):
         return None
-    found: tuple[float, float, float, float] = polygon.bounds
-    return found
+    bounds: tuple[float, float, float, float] = polygon.bounds
+    return bounds
 
 
 def region_text(geometry: shapes.Operand) -> str:
@@ -291,19 +291,23 @@ def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -
     parts = document.get("geometries", [document])
     for part in parts if isinstance(parts, Sequence) and not isinstance(parts, str) else ():
         _spend(part, budget)
-    known = "geometries" if document.get("type") == "GeometryCollection" else "coordinates"
-    if unknown := sorted(map(str, document.keys() - {"type", known})):
-        raise Refusal(f"a GeoJSON geometry has type and {known}, not {shorten(unknown[0])}", position, document)
+    allowed_key = "geometries" if document.get("type") == "GeometryCollection" else "coordinates"
+    if unknown := sorted(map(str, document.keys() - {"type", allowed_key})):
+        raise Refusal(f"a GeoJSON geometry has type and {allowed_key}, not {shorten(unknown[0])}", position, document)
     return fitting(shapes.operand, position, document)
 
 
 def _spend(part: object, budget: limits.Budget) -> None:
     """Spend the rings and vertices of a GeoJSON object that is not a collection."""
-    given: Any = part.get("coordinates") if isinstance(part, Mapping) else None
+    coordinates: Any = part.get("coordinates") if isinstance(part, Mapping) else None
     kind = part.get("type") if isinstance(part, Mapping) else None
-    lines: Any = [given] if kind in ("LineString", "MultiPoint") else given
+    lines: Any = [coordinates] if kind in ("LineString", "MultiPoint") else coordinates
     if kind == "MultiPolygon":
-        lines = [ring for one in given for ring in one] if _is_list(given) and all(map(_is_list, given)) else []
+        lines = (
+            [ring for polygon in coordinates for ring in polygon]
+            if _is_list(coordinates) and all(map(_is_list, coordinates))
+            else []
+        )
     lines = [line for line in lines if _is_list(line)] if _is_list(lines) else []
     budget.spend(limits.REGIONS, max(len(lines), 1))
     budget.spend(limits.VERTICES, sum(max(len(line) - 1, 0) for line in lines))
@@ -353,11 +357,11 @@ def _check_brackets(text: str) -> None:
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise Refusal(f"duplicate key {shorten(twice)} in one object", 0)
-    return found
+    return members
 
 
 def _refuse_constant(name: str) -> object:

@@ -1,4 +1,4 @@
-"""The syntax tree: a subscription as it was written, before any schema gives it meaning.
+"""The syntax tree: a subscription as it was written, before it is bound to a schema.
 
 A node knows where it stands in the source (``span``, half-open offsets; None when it came as JSON or was
 made by hand). The span takes no part in equality, so ``parse(format(tree)) == tree``.
@@ -243,17 +243,17 @@ class Calculated:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes of all operands, from left to right, each once."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         waiting: list[Expression] = list(reversed(self.operands))
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, Property):
-                found[one.name] = None
-            elif isinstance(one, Arithmetic):
-                waiting += (one.right, one.left)
-            elif isinstance(one, Call):
-                waiting += reversed(one.args)
-        return tuple(found)
+            expression = waiting.pop()
+            if isinstance(expression, Property):
+                names[expression.name] = None
+            elif isinstance(expression, Arithmetic):
+                waiting += (expression.right, expression.left)
+            elif isinstance(expression, Call):
+                waiting += reversed(expression.args)
+        return tuple(names)
 
     @property
     def attribute(self) -> str:
@@ -317,10 +317,10 @@ def leaves(node: Node) -> Iterator[Leaf]:
     """Yield the conditions of a tree from left to right."""
     stack: list[Node] = [node]
     while stack:
-        one = stack.pop()
-        if isinstance(one, And | Or):
-            stack.extend(reversed(one.parts))
-        elif isinstance(one, Not):
-            stack.append(one.part)
+        current = stack.pop()
+        if isinstance(current, And | Or):
+            stack.extend(reversed(current.parts))
+        elif isinstance(current, Not):
+            stack.append(current.part)
         else:
-            yield one
+            yield current

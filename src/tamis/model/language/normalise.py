@@ -31,7 +31,7 @@ from tamis.model.subscription import (
 )
 from tamis.model.value_set import ANYTHING, EMPTY, PRESENT, ValueSet
 
-__all__ = ["MAX_FILTERS", "conjoin", "filter_of", "hull", "normalise"]
+__all__ = ["MAX_FILTERS", "conjoin", "constraint_key", "filter_of", "hull", "normalise"]
 
 #: Filters of one subscription (promise S19); more stay a tree.
 MAX_FILTERS = 256
@@ -76,27 +76,32 @@ def filter_of(constraints: Iterable[Constraint], rest: Predicate | None = None) 
     """Return the canonical filter of a conjunction; None when it can never hold."""
     values: dict[str, ValueSet] = {}
     others: dict[object, Constraint] = {}
-    for one in constraints:
-        if isinstance(one, Values):
-            known = values.get(one.attribute)
-            values[one.attribute] = one.allowed if known is None else known & one.allowed
+    for constraint in constraints:
+        if isinstance(constraint, Values):
+            before = values.get(constraint.attribute)
+            values[constraint.attribute] = constraint.allowed if before is None else before & constraint.allowed
         else:
-            _take(others, one)
-    if not values and all(isinstance(one, Like) for one in others.values()):  # each needs its value, and that is all
-        return Filter(tuple(sorted(others.values(), key=_order)), rest)
-    for one in others.values():  # a condition on a value needs the value
-        if (isinstance(one, Spatial) and not one.relations) or (isinstance(one, Clock) and not one.allowed):
+            _take(others, constraint)
+    # Each pattern requires a value, and nothing else does.
+    if not values and all(isinstance(constraint, Like) for constraint in others.values()):
+        return Filter(tuple(sorted(others.values(), key=constraint_key)), rest)
+    for constraint in others.values():  # a condition on a value needs the value
+        if (isinstance(constraint, Spatial) and not constraint.relations) or (
+            isinstance(constraint, Clock) and not constraint.allowed
+        ):
             return None
-        values[one.attribute] = values.get(one.attribute, PRESENT) & PRESENT
+        values[constraint.attribute] = values.get(constraint.attribute, PRESENT) & PRESENT
     if not all(values.values()):
         return None
-    implied = {one.attribute for one in others.values()}
+    implied = {constraint.attribute for constraint in others.values()}
     kept = [
         Values(name, allowed)
         for name, allowed in values.items()
         if allowed != ANYTHING and not (allowed == PRESENT and name in implied)
     ]
-    ordered = sorted([*kept, *others.values()], key=_order) if others else sorted(kept, key=lambda v: v.attribute)
+    ordered = (
+        sorted([*kept, *others.values()], key=constraint_key) if others else sorted(kept, key=lambda v: v.attribute)
+    )
     return Filter(tuple(ordered), rest)
 
 
@@ -108,12 +113,12 @@ def hull(predicate: Predicate) -> dict[str, ValueSet]:
         return {predicate.attribute: PRESENT}
     hulls = [hull(part) for part in predicate.parts]
     if isinstance(predicate, AllOf):
-        names = sorted({name for one in hulls for name in one})
-        return {name: ValueSet.all_of([one[name] for one in hulls if name in one]) for name in names}
+        names = sorted({name for sets in hulls for name in sets})
+        return {name: ValueSet.all_of([sets[name] for sets in hulls if name in sets]) for name in names}
     if not hulls:
         return {"": EMPTY}
     shared = sorted(set(hulls[0]).intersection(*hulls[1:]))
-    return {name: ValueSet.any_of([one[name] for one in hulls]) for name in shared}
+    return {name: ValueSet.any_of([sets[name] for sets in hulls]) for name in shared}
 
 
 def _unexpanded(predicate: Predicate) -> tuple[Filter, ...]:
@@ -121,8 +126,8 @@ def _unexpanded(predicate: Predicate) -> tuple[Filter, ...]:
     if isinstance(predicate, AllOf):  # the hull says what its plain parts say, and is written once
         parts = tuple(part for part in predicate.parts if not isinstance(part, Values))
         predicate = AllOf(parts) if len(parts) != 1 else parts[0]
-    found = filter_of((Values(name, allowed) for name, allowed in around.items()), predicate)
-    return () if found is None else (found,)
+    filter = filter_of((Values(name, allowed) for name, allowed in around.items()), predicate)
+    return () if filter is None else (filter,)
 
 
 class _Normaliser:
@@ -138,8 +143,8 @@ class _Normaliser:
             return self._any_of(predicate)
         if isinstance(predicate, Some):
             return [_of_some(predicate)]
-        found = filter_of((predicate,))
-        return [] if found is None else [found]
+        filter = filter_of((predicate,))
+        return [] if filter is None else [filter]
 
     def _all_of(self, predicate: AllOf) -> list[Filter]:
         plain = _joined(predicate, ValueSet.all_of)
@@ -148,7 +153,7 @@ class _Normaliser:
             return []
         product = [first]
         if elements := _ordered_somes(predicate):  # all at once: there may be thousands
-            present = (Values(some.attribute, PRESENT) for some in elements)
+            present = (Values(condition.attribute, PRESENT) for condition in elements)
             rest = AllOf(tuple(elements)) if len(elements) > 1 else elements[0]
             both = filter_of((*first.constraints, *present), rest)
             product = [] if both is None else [both]
@@ -159,11 +164,11 @@ class _Normaliser:
 
     def _any_of(self, predicate: AnyOf) -> list[Filter]:
         union: dict[Filter, None] = {}
-        for one in _joined(predicate, ValueSet.any_of):
-            found = filter_of((one,))
-            if found is not None:
-                union[found] = None
-        union.update({_of_some(some): None for some in _ordered_somes(predicate)})
+        for joined in _joined(predicate, ValueSet.any_of):
+            filter = filter_of((joined,))
+            if filter is not None:
+                union[filter] = None
+        union.update({_of_some(condition): None for condition in _ordered_somes(predicate)})
         for part in predicate.parts:
             if isinstance(part, AllOf):
                 union.update(dict.fromkeys(self.filters(part)))
@@ -178,9 +183,9 @@ class _Normaliser:
             weight = _weight(a)
             for b, other in zip(right, weights, strict=True):
                 self._spend(1 + _shared_cuts(a, b) // 32 + (weight + other) // WEIGHT_OF_STEP)
-                found = conjoin(a, b)
-                if found is not None:
-                    union[found] = None
+                product = conjoin(a, b)
+                if product is not None:
+                    union[product] = None
         if len(left) > 1 and len(union) > MAX_PRODUCT and all(map(_is_for_kernels, union)):
             raise _TooLargeError
         return self._checked(union)
@@ -199,9 +204,9 @@ class _Normaliser:
             raise _TooLargeError
 
 
-def _of_some(some: Some) -> Filter:
-    """Return the filter of a condition on a repeated attribute: the attribute is there, and the condition decides."""
-    return Filter((Values(some.attribute, PRESENT),), some)
+def _of_some(condition: Some) -> Filter:
+    """Return the filter of a condition on a repeated attribute: the attribute is present, and the condition decides."""
+    return Filter((Values(condition.attribute, PRESENT),), condition)
 
 
 def _ordered_somes(predicate: AllOf | AnyOf) -> list[Some]:
@@ -225,8 +230,8 @@ def _joined(predicate: AllOf | AnyOf, join: Callable[[list[ValueSet]], ValueSet]
             sets.setdefault(part.attribute, []).append(part.allowed)
         elif not isinstance(part, AllOf | AnyOf | Some):
             result.append(part)
-    for name, some in sets.items():
-        result.append(Values(name, some[0] if len(some) == 1 else join(some)))
+    for name, sets_of_name in sets.items():
+        result.append(Values(name, sets_of_name[0] if len(sets_of_name) == 1 else join(sets_of_name)))
     return result
 
 
@@ -234,14 +239,14 @@ def _join_plain(filters: Iterable[Filter]) -> list[Filter]:
     """Join the filters that only say which values one attribute may have: ``x = 1 OR x = 2`` is one filter."""
     sets: dict[str, list[ValueSet]] = {}
     others: list[Filter] = []
-    for one in filters:
-        first = one.constraints[0] if len(one.constraints) == 1 and one.rest is None else None
+    for filter in filters:
+        first = filter.constraints[0] if len(filter.constraints) == 1 and filter.rest is None else None
         if isinstance(first, Values):
             sets.setdefault(first.attribute, []).append(first.allowed)
         else:
-            others.append(one)
-    joined = (filter_of((Values(name, ValueSet.any_of(some)),)) for name, some in sorted(sets.items()))
-    return [*(one for one in joined if one is not None), *others]
+            others.append(filter)
+    joined = (filter_of((Values(name, ValueSet.any_of(sets_of_name)),)) for name, sets_of_name in sorted(sets.items()))
+    return [*(filter for filter in joined if filter is not None), *others]
 
 
 def _is_for_kernels(filter: Filter) -> bool:
@@ -256,62 +261,74 @@ def _weight(filter: Filter) -> int:
     return rest + sum(map(_weight_of, filter.constraints))
 
 
-def _weight_of(one: Constraint) -> int:
-    text = 6 + len(one.attribute) // 16
-    if isinstance(one, Values):
-        return text + len(one.allowed.cuts) // 8
-    if isinstance(one, Spatial):
-        return text + 50 + 2 * int(shapely.get_num_coordinates(one.region))
-    if isinstance(one, Geometric):
-        return text + 50 + 2 * int(shapely.get_num_coordinates(one.geometry))
-    if isinstance(one, Ball):
-        return text + len(one.center) // 8
-    if isinstance(one, Cosine):
-        return text + len(one.direction) // 8
-    return text + (len(one.pattern) // 16 if isinstance(one, Like) else 0)
+def _weight_of(constraint: Constraint) -> int:
+    text = 6 + len(constraint.attribute) // 16
+    if isinstance(constraint, Values):
+        return text + len(constraint.allowed.cuts) // 8
+    if isinstance(constraint, Spatial):
+        return text + 50 + 2 * int(shapely.get_num_coordinates(constraint.region))
+    if isinstance(constraint, Geometric):
+        return text + 50 + 2 * int(shapely.get_num_coordinates(constraint.geometry))
+    if isinstance(constraint, Ball):
+        return text + len(constraint.center) // 8
+    if isinstance(constraint, Cosine):
+        return text + len(constraint.direction) // 8
+    return text + (len(constraint.pattern) // 16 if isinstance(constraint, Like) else 0)
 
 
 def _shared_cuts(a: Filter, b: Filter) -> int:
     """Return how many cuts a conjunction has to walk: those of attributes both filters constrain."""
     if len(a.constraints) + len(b.constraints) == 0:
         return 0
-    sizes = {one.attribute: len(one.allowed.cuts) for one in a.constraints if isinstance(one, Values)}
+    sizes = {
+        constraint.attribute: len(constraint.allowed.cuts)
+        for constraint in a.constraints
+        if isinstance(constraint, Values)
+    }
     return sum(
-        sizes[one.attribute] + len(one.allowed.cuts)
-        for one in b.constraints
-        if isinstance(one, Values) and one.attribute in sizes
+        sizes[constraint.attribute] + len(constraint.allowed.cuts)
+        for constraint in b.constraints
+        if isinstance(constraint, Values) and constraint.attribute in sizes
     )
 
 
-def _take(others: dict[object, Constraint], one: Constraint) -> None:
+def _take(others: dict[object, Constraint], constraint: Constraint) -> None:
     """Add a constraint once; two on the same region become one with the relations both allow."""
-    if isinstance(one, Spatial):
-        key: object = (one.attribute, one.region)
-        known = others.get(key)
-        both: frozenset[Relation] = one.relations
-        if isinstance(known, Spatial):
-            both &= known.relations
-        others[key] = Spatial(one.attribute, both, one.region)
-    elif isinstance(one, Clock):
-        key = (one.attribute, one.zone)
-        known = others.get(key)
-        others[key] = Clock(*key, one.allowed & known.allowed) if isinstance(known, Clock) else one
+    if isinstance(constraint, Spatial):
+        key: object = (constraint.attribute, constraint.region)
+        previous = others.get(key)
+        both: frozenset[Relation] = constraint.relations
+        if isinstance(previous, Spatial):
+            both &= previous.relations
+        others[key] = Spatial(constraint.attribute, both, constraint.region)
+    elif isinstance(constraint, Clock):
+        key = (constraint.attribute, constraint.zone)
+        previous = others.get(key)
+        others[key] = Clock(*key, constraint.allowed & previous.allowed) if isinstance(previous, Clock) else constraint
     else:
-        others[one] = one
+        others[constraint] = constraint
 
 
-def _order(one: Constraint) -> tuple[object, ...]:
-    """Order constraints the same way however they were written."""
-    if isinstance(one, Values):
-        return (one.attribute, 0)
-    if isinstance(one, Like):
-        return (one.attribute, 1, one.pattern, one.negated, one.fold, one.is_regex)
-    if isinstance(one, Spatial):
-        return (one.attribute, 2, one.region.wkb, sorted(one.relations))
-    if isinstance(one, Geometric):
-        return (one.attribute, 4, one.function, one.geometry.wkb, one.distance, one.negated)
-    if isinstance(one, Clock):
-        return (one.attribute, 6, one.zone, one.allowed.from_below, one.allowed.cuts)
-    if isinstance(one, Cosine):
-        return (one.attribute, 5, one.direction, one.least, one.negated)
-    return (one.attribute, 3, one.center, one.radius, one.negated)
+def constraint_key(constraint: Constraint) -> tuple[object, ...]:
+    """Return a sort key that does not depend on how a constraint was written."""
+    if isinstance(constraint, Values):
+        allowed = constraint.allowed
+        return (constraint.attribute, 0, allowed.missing, allowed.from_below, allowed.cuts)
+    if isinstance(constraint, Like):
+        return (constraint.attribute, 1, constraint.pattern, constraint.negated, constraint.fold, constraint.is_regex)
+    if isinstance(constraint, Spatial):
+        return (constraint.attribute, 2, constraint.region.wkb, sorted(constraint.relations))
+    if isinstance(constraint, Geometric):
+        return (
+            constraint.attribute,
+            4,
+            constraint.function,
+            constraint.geometry.wkb,
+            constraint.distance,
+            constraint.negated,
+        )
+    if isinstance(constraint, Clock):
+        return (constraint.attribute, 6, constraint.zone, constraint.allowed.from_below, constraint.allowed.cuts)
+    if isinstance(constraint, Cosine):
+        return (constraint.attribute, 5, constraint.direction, constraint.least, constraint.negated)
+    return (constraint.attribute, 3, constraint.center, constraint.radius, constraint.negated)

@@ -114,8 +114,8 @@ def _is_readable(text: str) -> bool:
 
 def _parse_as_written(text: str) -> Node:
     limits.TOTAL.check(len(text))
-    if not text.isascii() and (found := _SURROGATE.search(text)):
-        raise SubscriptionError(f"a lone surrogate is not text: character {found.start() + 1}")
+    if not text.isascii() and (surrogate := _SURROGATE.search(text)):
+        raise SubscriptionError(f"a lone surrogate is not text: character {surrogate.start() + 1}")
     source = Source(text)
     try:
         if ".." in text or ". " in text:
@@ -239,7 +239,7 @@ def _elements(values: Piece) -> tuple[Any, ...]:
     limits.IN_VALUES.check(len(values.value))
     if max(map(abs, values.value)) >= 2**53:
         raise Refusal("a list of numbers beyond 2**53 is not exact; write it as CQL2-JSON", values.start)
-    return tuple(int(one) if one.is_integer() else one for one in values.value)
+    return tuple(int(value) if value.is_integer() else value for value in values.value)
 
 
 _LITERALS = frozenset({"NUMBER", "STRING", "BOOLEAN", "INSTANT"})
@@ -281,23 +281,23 @@ _WORDS: tuple[tuple[frozenset[str], str], ...] = (
 
 
 def _in_words(terminals: set[str]) -> str:
-    """Say in plain words what would have fitted.
+    """Return the allowed terminals as text for a message.
 
     >>> _in_words({"AND", "OR", "$END"})
     'AND, OR or the end'
     """
-    left, found = set(terminals), []
+    left, phrases = set(terminals), []
     for group, words in _WORDS:
         if group <= left:
             left -= group
-            found.append(words)
-    return " or ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+            phrases.append(words)
+    return " or ".join(filter(None, (", ".join(phrases[:-1]), *phrases[-1:])))
 
 
 def _after_or(text: str) -> str:
     """Return what to do about a text that ends with AND or OR and a value alone."""
-    found = _VALUE_ALONE.search(text)
-    return f" (each condition names its attribute: x = 1 {found[1].upper()} x = 2)" if found else ""
+    value_alone = _VALUE_ALONE.search(text)
+    return f" (each condition names its attribute: x = 1 {value_alone[1].upper()} x = 2)" if value_alone else ""
 
 
 def _next_character(text: str, position: int) -> int:
@@ -312,7 +312,7 @@ def _usage(call: str) -> str:
 
 
 def _explain(error: UnexpectedToken, source: Source) -> NoReturn:
-    """Raise the error that tells a user what is wrong with a token that does not fit."""
+    """Raise the error for a token that does not fit."""
     text, token = source.text, error.token
     parser = error.interactive_parser
     fitting: set[str] = set(parser.accepts()) if parser else set()  # type: ignore[no-untyped-call]

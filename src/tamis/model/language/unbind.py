@@ -64,16 +64,16 @@ def format_filters(filters: Sequence[Filter], schema: Schema) -> str:
 
 def unbind(filters: Sequence[Filter], schema: Schema) -> Node:
     """Return a syntax tree that compiles to these filters."""
-    return _any([_filter_node(one, schema) for one in filters])
+    return _any([_filter_node(filter, schema) for filter in filters])
 
 
-def _filter_node(one: Filter, schema: Schema) -> Node:
-    if one.rest is not None:  # the constraints are only the hull of the rest and what was joined to it
-        rest = one.rest.parts if isinstance(one.rest, AllOf) else (one.rest,)
+def _filter_node(filter: Filter, schema: Schema) -> Node:
+    if filter.rest is not None:  # the constraints are only the hull of the rest and what was joined to it
+        rest = filter.rest.parts if isinstance(filter.rest, AllOf) else (filter.rest,)
         repeated = {part.attribute for part in rest if isinstance(part, Some)}
-        said = [c for c in one.constraints if not (c.attribute in repeated and c == Values(c.attribute, PRESENT))]
+        said = [c for c in filter.constraints if not (c.attribute in repeated and c == Values(c.attribute, PRESENT))]
         return _all([*(_constraint_node(c, schema) for c in said), *(_predicate_node(part, schema) for part in rest)])
-    return _all([_constraint_node(constraint, schema) for constraint in one.constraints])
+    return _all([_constraint_node(constraint, schema) for constraint in filter.constraints])
 
 
 def _predicate_node(predicate: Predicate, schema: Schema) -> Node:
@@ -86,23 +86,23 @@ def _predicate_node(predicate: Predicate, schema: Schema) -> Node:
     return _constraint_node(predicate, schema)
 
 
-def _some_node(some: Some, schema: Schema) -> Node:
+def _some_node(element_test: Some, schema: Schema) -> Node:
     """Return a condition on a repeated attribute as one leaf: what an element must satisfy is not joined by AND."""
-    name, condition = some.attribute, some.condition
+    name, condition = element_test.attribute, element_test.condition
     kind = schema.get(name)
     element = Schema({} if kind is None else {name: kind.element})
     if not isinstance(condition, Values):
         node = _predicate_node(condition, element)
-        return Not(node) if some.negated else node
+        return Not(node) if element_test.negated else node
     scalar = _scalar(element.get(name), condition.allowed)
     holes, ranges = _split(condition.allowed.negated(), scalar)
-    if not ranges and (some.negated or len(holes) != 1):  # all values but these
+    if not ranges and (element_test.negated or len(holes) != 1):  # all values but these
         only = ArrayTest("A_CONTAINEDBY", name, tuple(holes))
-        return only if some.negated else Not(only)
+        return only if element_test.negated else Not(only)
     node = _values_node(condition, scalar)
     if isinstance(node, And | Or):  # two conditions could be met by two elements
         raise SubscriptionError(f"attribute {name!r}: no single condition says what an element must satisfy")
-    return Not(node) if some.negated else node
+    return Not(node) if element_test.negated else node
 
 
 def _constraint_node(constraint: Constraint, schema: Schema) -> Node:
@@ -165,7 +165,7 @@ def _spatial_node(constraint: Spatial) -> Node:
         return Not(test(names[ALL_RELATIONS - constraint.relations]))
     if constraint.relations == ALL_RELATIONS:
         return IsNull(constraint.attribute, negated=True)
-    return _any([test(f"RCC_{one.value.upper()}") for one in sorted(constraint.relations)])
+    return _any([test(f"RCC_{relation.value.upper()}") for relation in sorted(constraint.relations)])
 
 
 def _values_node(constraint: Values, kind: ScalarType) -> Node:

@@ -25,7 +25,7 @@ _IOTA_SUBSCRIPT, _IOTA = "\u0345", "\u03b9"
 
 
 class Fold(enum.IntFlag):
-    """What is ignored when strings are compared."""
+    """The differences that a comparison of strings ignores."""
 
     NONE = 0
     CASE = 1
@@ -69,7 +69,7 @@ def _ordered(text: str) -> str:
 
 
 def escape_like(text: str) -> str:
-    r"""Return the LIKE pattern that one string alone fits.
+    r"""Return the LIKE pattern that matches only this string.
 
     >>> escape_like("50%")
     '50\\%'

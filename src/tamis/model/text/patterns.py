@@ -1,4 +1,4 @@
-"""One reading for all patterns of text: LIKE and regular expressions, on strings as they are or folded."""
+"""Evaluates all patterns of text, LIKE and regular expressions, on original or folded strings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Matching", "meets", "reading_of"]
 
 
 class Matching(Protocol):
-    """Something that a text fits or does not."""
+    """A pattern that a text matches or not."""
 
     def matches(self, text: str) -> bool:
         """Whether a text, folded already, fits."""
@@ -32,13 +32,13 @@ def meets(like: Like, text: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _folded(text: str, fold: Fold) -> str:
-    """Return a string folded: hundreds of conditions of one filter may ask about the same long string."""
+    """Return a folded string; cached, because hundreds of conditions of one filter may test the same long string."""
     return fold_text(text, fold)
 
 
 @lru_cache(maxsize=16384)
 def reading_of(pattern: str, fold: Fold, is_regex: bool) -> tuple[Matching, Fold]:
-    """Return what decides a pattern, and how a text is to be folded for it."""
+    """Return the matcher of a pattern, and how a text must be folded for it."""
     if not is_regex:
         return like_pattern(pattern), fold
     machine = regex_machine(pattern, fold)

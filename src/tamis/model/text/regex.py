@@ -1,14 +1,14 @@
-"""Regular expressions in linear time: a nondeterministic machine, made deterministic as far as texts need it.
+"""Regular expressions in linear time: a nondeterministic automaton that is made deterministic on demand.
 
 A tree (`regex_syntax`) becomes a program of steps: take a character out of a set, go two ways, check a position. The
-threads that are alive after some text are a *state*; a state and the cell of the next character give the next state,
-which is worked out once and kept. At most `MAX_STATES` are kept: when there are more, all are forgotten, and work goes
-on from the one in use. So a character costs one look-up. A text that leads to more new states than are kept is read
-with all threads as bits instead (`tamis.kernels.text.threads`), at worst a pass over the program of at most `MAX_STEPS`
+threads that are alive after some text, a bit each, are a *state*; a state and the cell of the next character give the
+next state, which is worked out once and kept. At most `MAX_STATES` are kept: when there are more, all are forgotten,
+and work goes on from the one in use. So a character costs one look-up. A text that leads to more new states than are
+kept is read by a kernel instead (`tamis.kernels.text.threads`), at worst a pass over the program of at most `MAX_STEPS`
 steps per character: no text and no expression takes more than linear time.
 
-The question is whether the expression fits *somewhere* in the text, so a match ends the walk. Characters that all sets
-treat alike are one *cell*: the cells partition the code points by the ends of all ranges.
+The question is whether the expression fits *somewhere* in the text, so a match ends the walk. The ends of all ranges
+cut the code points into parts; parts that all steps treat alike are one *cell*.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ MAX_STATES: Final = 2_000
 #: A repetition of one character without an upper bound is a *run* from this number on. The thread that entered it first
 #: has counted the most, and whatever another thread reaches it has reached before: a state has one count for a run.
 _SHORTEST_RUN: Final = 33
-#: A thread is the number of its step and, above these bits, what it has counted.
-_STEP_BITS: Final = 16
-_STEP: Final = (1 << _STEP_BITS) - 1
-
 #: What stands before or after a position.
 _EDGE, _WORD, _NEWLINE, _OTHER = range(4)
 
@@ -50,23 +46,25 @@ _AFTER: Final = {"end": (_EDGE,), "line_end": (_EDGE, _NEWLINE)}
 
 @dataclass(slots=True)
 class _Step:
-    """One step: take a character of ``cells``, check ``anchor``, or go on at ``ways`` (several, or none: the match)."""
+    """One step: take a character of ``chars``, check ``anchor``, or go on at ``ways`` (several, or none: the match)."""
 
     ways: tuple[int, ...] = ()
     chars: Chars | None = None
     anchor: str | None = None
-    cells: frozenset[int] = frozenset()
     #: Characters that a run takes before it may end; 0: the step takes a single character.
     run: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class State:
-    """Threads alive after some text, and what stands before the position; ``following`` by cell."""
+    """Threads alive after some text as bits, what each run has counted, and what stands before the position."""
 
-    threads: tuple[int, ...]
+    threads: int
+    counts: tuple[int, ...]
     before: int
+    #: The next state by cell, and the threads that take a character by what stands after the position.
     following: dict[int, State] = field(default_factory=dict)
+    alive: dict[int, int] = field(default_factory=dict)
     #: Whether the expression fits when the text ends here; None: not worked out yet.
     fits_at_end: bool | None = None
 
@@ -75,27 +73,26 @@ class RegexMachine:
     """Decides for any text whether an expression fits somewhere in it; ``fold`` says how the text is to be folded."""
 
     def __init__(self, regex: Regex) -> None:
+        tree = _searched(regex.tree)
         self.fold = regex.fold
-        self._steps = _Compiler().program(regex.tree)
+        self._program = _Program(tree)
         #: Whether a match can only begin where the text begins.
-        self._anchored = _first(regex.tree) == Anchor("begin")
-        self._looks = any(step.anchor is not None for step in self._steps)
-        #: The first code point of each cell, ascending from 0.
-        self.cell_starts = self._cut_into_cells()
-        self._of_ascii = {chr(code): bisect_right(self.cell_starts, code) - 1 for code in range(128)}
-        self._kinds = [_kind_of(code) if self._looks else _OTHER for code in self.cell_starts]
-        self._states: dict[tuple[tuple[int, ...], int], State] = {}
+        self._anchored = _first(tree) == Anchor("begin")
+        self.cells = _Cells(self._program)
+        self._states: dict[tuple[int, tuple[int, ...], int], State] = {}
+        #: The state that threads lead to which take a character, by these threads and what comes next.
+        self._taken: dict[tuple[int, tuple[int, ...], int], State] = {}
         #: The state that has found a match, and the one that never will.
-        self.met, self.dead = State((-1,), _OTHER, fits_at_end=True), State((), _OTHER, fits_at_end=False)
-        self.start = self._state((0,), _EDGE)
+        self.met, self.dead = State(0, (), _OTHER, fits_at_end=True), State(0, (), _OTHER, fits_at_end=False)
+        self.start = self._state(1, (0,) * len(self._program.runs), _EDGE)
 
     def matches(self, text: str) -> bool:
         """Whether the expression fits somewhere in a text that is folded already."""
-        state, met, dead, of_ascii, left = self.start, self.met, self.dead, self._of_ascii, MAX_STATES
+        state, met, dead, of_ascii, left = self.start, self.met, self.dead, self.cells.of_ascii, MAX_STATES
         for character in text:
             cell = of_ascii.get(character)
             if cell is None:
-                cell = bisect_right(self.cell_starts, ord(character)) - 1
+                cell = self.cells.of(ord(character))
             following = state.following.get(cell)
             if following is None:
                 following, left = self.follow(state, cell), left - 1
@@ -108,93 +105,166 @@ class RegexMachine:
 
     def step(self, state: State, character: str) -> State:
         """Return the state after one more character."""
-        return self.follow(state, bisect_right(self.cell_starts, ord(character)) - 1)
-
-    def cell_of(self, code: int) -> int:
-        """Return the cell of a code point."""
-        return bisect_right(self.cell_starts, code) - 1
+        return self.follow(state, self.cells.of(ord(character)))
 
     def follow(self, state: State, cell: int) -> State:
         """Return the state after one more character of a cell."""
         if state is self.met or state is self.dead:
             return state
-        known = state.following.get(cell)
-        if known is None:
-            known = state.following[cell] = self._work_out(state, cell)
-        return known
+        following = state.following.get(cell)
+        if following is None:
+            following = state.following[cell] = self._work_out(state, cell)
+        return following
 
     def fits_at_end(self, state: State) -> bool:
         """Whether the expression fits if the text ends in this state."""
         if state.fits_at_end is None:
-            state.fits_at_end = self._closure(state, _EDGE) is None
+            state.fits_at_end = bool(self._program.alive(state, _EDGE) & self._program.met)
         return state.fits_at_end
 
     def _work_out(self, state: State, cell: int) -> State:
-        kind = self._kinds[cell]
-        alive = self._closure(state, kind)
-        if alive is None:
+        kind = self.cells.kinds[cell]
+        alive = self._program.alive(state, kind)
+        if alive & self._program.met:
             return self.met
-        taken: set[int] = set()
-        counts: dict[int, int] = {}
-        for thread in alive:
-            i, count = thread & _STEP, thread >> _STEP_BITS
-            step = self._steps[i]
-            if cell in step.cells and step.run:
-                counts[i] = max(counts.get(i, 0), min(count + 1, step.run))
-            elif cell in step.cells:
-                taken.add(step.ways[0])
-        taken.update(i | count << _STEP_BITS for i, count in counts.items())
-        if not self._anchored:
-            taken.add(0)
-        if not taken:
-            return self.dead
-        found = self._state(tuple(sorted(taken)), kind)
-        return self.met if not self._looks and self._closure(found, _OTHER) is None else found
+        key = alive & self.cells.takes[cell], state.counts, kind
+        found = self._taken.get(key)
+        if found is None:
+            found = self._taken[key] = self._after(*key)
+        return found
 
-    def _state(self, threads: tuple[int, ...], before: int) -> State:
-        key = threads, before
+    def _after(self, taken: int, counts: tuple[int, ...], kind: int) -> State:
+        """Return the state after these threads have taken a character."""
+        threads, counts = self._program.moved(taken, counts)
+        if not self._anchored:
+            threads |= 1
+        if not threads:
+            return self.dead
+        found = self._state(threads, counts, kind)
+        is_met = not self._program.looks and found.threads & self._program.met
+        return self.met if is_met else found
+
+    def _state(self, threads: int, counts: tuple[int, ...], before: int) -> State:
+        if not self._program.looks:  # what stands beside a position changes nothing: threads are closed at once
+            before = _OTHER
+            threads = self._program.closed(threads, counts, _OTHER, _OTHER)
+        key = threads, counts, before
         known = self._states.get(key)
         if known is None:
             if len(self._states) >= MAX_STATES:
-                self._forget()
-            known = self._states[key] = State(threads, before)
+                self.forget()
+            known = self._states[key] = State(threads, counts, before)
         return known
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop all states; a text under way keeps the one it is in."""
-        kept, self._states = list(self._states.values()), {}
+        kept, self._states, self._taken = [self.start, *self._states.values()], {}, {}
         for state in kept:
             state.following.clear()
 
-    def _closure(self, state: State, after: int) -> list[int] | None:
-        """Return the threads that take a character next, given what stands after the position; None: it is a match."""
-        seen, waiting, alive = set(state.threads), list(state.threads), []
+
+class _Program:
+    """The steps of an expression, and where threads go from each."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.steps = _Compiler().program(tree)
+        self.looks = any(step.anchor is not None for step in self.steps)
+        #: The steps that are runs, and the bit that says that the expression was met.
+        self.runs = [(i, step.run) for i, step in enumerate(self.steps) if step.run]
+        self.met = 1 << len(self.steps)
+        self._reached: dict[tuple[int, int, int], int] = {}
+
+    def alive(self, state: State, after: int) -> int:
+        """Return the threads that take a character next, given what stands after the position."""
+        if not self.looks:
+            return state.threads
+        known = state.alive.get(after)
+        if known is None:
+            known = state.alive[after] = self.closed(state.threads, state.counts, state.before, after)
+        return known
+
+    def closed(self, threads: int, counts: tuple[int, ...], before: int, after: int) -> int:
+        """Return the steps that threads reach which take a character, and the bit of a match."""
+        found = threads & self.met
+        for i in _bits(threads & ~self.met):
+            found |= self.reached(i, before, after)
+        for (i, run), count in zip(self.runs, counts, strict=True):
+            if threads >> i & 1 and count >= run:
+                found |= self.reached(self.steps[i].ways[0], before, after)
+        return found
+
+    def reached(self, first: int, before: int, after: int) -> int:
+        """Return the steps that one leads to without a character, itself included, which take one."""
+        key = first, before, after
+        known = self._reached.get(key)
+        if known is not None:
+            return known
+        seen, waiting, found = {first}, [first], 0
         while waiting:
-            thread = waiting.pop()
-            step = self._steps[thread & _STEP]
+            i = waiting.pop()
+            step = self.steps[i]
             if step.chars is not None:
-                alive.append(thread)
-                if not step.run or thread >> _STEP_BITS < step.run:
-                    continue
-            elif not step.ways:
-                return None
-            elif step.anchor is not None and not _holds(step.anchor, state.before, after):
+                found |= 1 << i
+                continue
+            if not step.ways:
+                found |= self.met
+            if step.anchor is not None and not _holds(step.anchor, before, after):
                 continue
             for way in step.ways:
                 if way not in seen:
                     seen.add(way)
                     waiting.append(way)
-        return alive
+        self._reached[key] = found
+        return found
 
-    def _cut_into_cells(self) -> list[int]:
-        ranges = [pair for step in self._steps if step.chars is not None for pair in step.chars.ranges]
-        if self._looks:
+    def moved(self, taken: int, counts: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Return the threads after each of ``taken`` took a character; a run stays, and counts.
+
+        A run that was just entered has counted nothing. One that is entered again goes on with what it has.
+        """
+        threads = 0
+        for i in _bits(taken):
+            threads |= 1 << (i if self.steps[i].run else self.steps[i].ways[0])
+        if not self.runs:
+            return threads, counts
+        runs = zip(self.runs, counts, strict=True)
+        return threads, tuple(min(count + 1, run) if taken >> i & 1 else 0 for (i, run), count in runs)
+
+
+class _Cells:
+    """Characters by what all steps make of them."""
+
+    def __init__(self, program: _Program) -> None:
+        ranges = [pair for step in program.steps if step.chars is not None for pair in step.chars.ranges]
+        if program.looks:
             ranges += [*WORD, (10, 10)]
-        starts = sorted({0, *(low for low, _ in ranges), *(high + 1 for _, high in ranges if high < 0x10FFFF)})
-        for step in self._steps:
-            if step.chars is not None:
-                step.cells = frozenset(_cells(step.chars, starts))
-        return starts
+        #: The first code point of each part, ascending from 0.
+        self.starts = sorted({0, *(low for low, _ in ranges), *(high + 1 for _, high in ranges if high < 0x10FFFF)})
+        masks = [0] * len(self.starts)
+        for i, step in enumerate(program.steps):
+            for low, high in step.chars.ranges if step.chars is not None else ():
+                for part in range(bisect_right(self.starts, low) - 1, bisect_right(self.starts, high)):
+                    masks[part] |= 1 << i
+        kinds = [_kind_of(code) if program.looks else _OTHER for code in self.starts]
+        numbers: dict[tuple[int, int], int] = {}
+        #: The cell of each part; the steps that take a character of each cell, and what such a character is.
+        self.of_parts = [numbers.setdefault(key, len(numbers)) for key in zip(masks, kinds, strict=True)]
+        self.takes, self.kinds = [mask for mask, _ in numbers], [kind for _, kind in numbers]
+        self.of_ascii = {chr(code): self.of(code) for code in range(128)}
+
+    def __len__(self) -> int:
+        return len(self.takes)
+
+    def of(self, code: int) -> int:
+        """Return the cell of a code point."""
+        return self.of_parts[bisect_right(self.starts, code) - 1]
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
 
 
 @lru_cache(maxsize=4096)
@@ -212,27 +282,23 @@ class _Tables:
     """The program of a machine as bits, for `run_threads`."""
 
     def __init__(self, machine: RegexMachine) -> None:
-        self._starts, self._is_anchored = np.array(machine.cell_starts), machine._anchored
-        self._kinds = np.array(machine._kinds)
-        steps, kinds = machine._steps, range(_OTHER + 1)
-        self._takes = np.zeros((len(machine.cell_starts), WORDS), np.uint64)
-        for i, step in enumerate(steps):
-            for cell in step.cells:
-                _set_bit(self._takes[cell], i)
-        self._closures = np.zeros((len(kinds), len(kinds), len(steps), WORDS), np.uint64)
-        for before, after in itertools.product(kinds, kinds if machine._looks else [_OTHER]):
-            for i in range(len(steps)):
-                alive = machine._closure(State((i,), before), after)
-                for step_alive in [MET] if alive is None else alive:
-                    _set_bit(self._closures[before, after, i], step_alive)
-        if not machine._looks:
-            self._closures[:] = self._closures[:1, _OTHER:]
-        self._runs = np.array([(i, step.run) for i, step in enumerate(steps) if step.run], np.int64).reshape(-1, 2)
+        program, cells, kinds = machine._program, machine.cells, range(_OTHER + 1)
+        self._starts, self._cells = np.array(cells.starts), np.array(cells.of_parts)
+        self._kinds, self._is_anchored = np.array(cells.kinds), machine._anchored
+        self._takes = np.zeros((len(cells), WORDS), np.uint64)
+        for cell, takes in enumerate(cells.takes):
+            _set_bits(self._takes[cell], takes)
+        self._closures = np.zeros((len(kinds), len(kinds), len(program.steps), WORDS), np.uint64)
+        for before, after in itertools.product(kinds, kinds):
+            for i in range(len(program.steps)):
+                reached = program.reached(i, before, after)
+                _set_bits(self._closures[before, after, i], 1 << MET if reached & program.met else reached)
+        self._runs = np.array(program.runs, np.int64).reshape(-1, 2)
 
     def run(self, text: str) -> bool:
         """Whether the expression fits somewhere in a text."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        cells = np.searchsorted(self._starts, codes, side="right") - 1
+        cells = self._cells[np.searchsorted(self._starts, codes, side="right") - 1]
         kinds = np.concatenate(([_EDGE], self._kinds[cells], [_EDGE]))
         scratch = np.zeros((2, WORDS), np.uint64)
         counts = np.zeros(len(self._runs), np.int64)
@@ -246,12 +312,13 @@ def _tables_of(machine: RegexMachine) -> _Tables:
     return _Tables(machine)
 
 
-def _set_bit(words: npt.NDArray[np.uint64], bit: int) -> None:
-    words[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
+def _set_bits(words: npt.NDArray[np.uint64], mask: int) -> None:
+    for bit in _bits(mask):
+        words[bit // 64] |= np.uint64(1) << np.uint64(bit % 64)
 
 
 class _Compiler:
-    """Writes the program of a tree; step 0 is where it starts, and the step without ways is the match."""
+    """Compiles a tree to a program; step 0 is the start, and the step without ways is the match."""
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
@@ -263,12 +330,14 @@ class _Compiler:
 
     def _add(self, step: _Step) -> int:
         if len(self._steps) >= MAX_STEPS:
-            raise UnfitError(f"a regular expression of at most {MAX_STEPS} steps, where {{n}} counts n times")
+            raise UnfitError(
+                f"a regular expression has at most {MAX_STEPS} steps, where {{n}} counts n times; ask for less"
+            )
         self._steps.append(step)
         return len(self._steps) - 1
 
     def _write(self, tree: Tree) -> None:
-        """Write the steps of a tree; the step behind them is where it goes on."""
+        """Write the steps of a tree; execution continues at the step after them."""
         if isinstance(tree, Chars):
             self._add(_Step((len(self._steps) + 1,), chars=tree))
         elif isinstance(tree, Anchor):
@@ -321,15 +390,23 @@ def _open_ended(tree: Tree) -> Tree:
     return Seq((*parts, opened)) if parts else opened
 
 
+def _searched(tree: Tree) -> Tree:
+    """Return a tree that fits somewhere in the same texts: what may begin later need not be repeated at the start."""
+    if isinstance(tree, Alt):
+        return Alt(tuple(_searched(part) for part in tree.parts))
+    first, *rest = tree.parts if isinstance(tree, Seq) and tree.parts else (tree,)
+    if not isinstance(first, Repeat) or not isinstance(first.part, Chars) or first.most == first.least:
+        return tree
+    if not first.least:
+        return _searched(Seq(tuple(rest)))
+    most = None if first.least >= _SHORTEST_RUN else first.least  # a long run without an upper bound is a single step
+    return Seq((Repeat(first.part, first.least, most), *rest))
+
+
 def _first(tree: Tree) -> Tree:
     while isinstance(tree, Seq) and tree.parts:
         tree = tree.parts[0]
     return tree
-
-
-def _cells(chars: Chars, starts: list[int]) -> Iterable[int]:
-    for low, high in chars.ranges:
-        yield from range(bisect_right(starts, low) - 1, bisect_right(starts, high))
 
 
 def _kind_of(code: int) -> int:

@@ -53,11 +53,17 @@ _REFUSED: Final = (
     ("?!", "look-ahead (?!...)"),
     ("?<=", "look-behind (?<=...)"),
     ("?<!", "look-behind (?<!...)"),
-    ("?>", "an atomic group (?>...)"),
-    ("?P=", "a back-reference (?P=...)"),
-    ("?(", "a condition (?(...)...)"),
-    ("?#", "a comment (?#...)"),
+    ("?>", "atomic group (?>...)"),
+    ("?P=", "back-reference (?P=...)"),
+    ("?(", "condition (?(...)...)"),
+    ("?#", "comment (?#...)"),
 )
+#: What to write instead of a part that is refused.
+_INSTEAD: Final = {
+    "look-ahead": "; ask for that in a condition of its own: AND NOT (... MATCHES '...')",
+    "look-behind": "; ask for that in a condition of its own: AND NOT (... MATCHES '...')",
+    "back-reference": "; write the texts that it may stand for as alternatives: (aa|bb)",
+}
 _FLAGS = re.compile(r"\(\?([ims]+)\)")
 _FLAGS_INSIDE = re.compile(r"\?([ims]*+)(?:-([ims]++))?([:)])")
 _BRACED = re.compile(r"\{([0-9A-Fa-f]{1,6})\}")
@@ -118,12 +124,12 @@ def parse_regex(expression: str, fold: Fold = Fold.NONE) -> Regex:
 
     >>> parse_regex("a|b").tree
     Alt(parts=(Chars(ranges=((97, 97),)), Chars(ranges=((98, 98),))))
-    >>> parse_regex(r"(a)\1")
+    >>> parse_regex("a*+")
     Traceback (most recent call last):
-    tamis.model.values.UnfitError: a regular expression without back-references: \1 at character 4
+    tamis.model.values.UnfitError: regular expressions here have no possessive repetition: *+ at character 2
     """
     if len(expression) > MAX_LENGTH:
-        raise UnfitError(f"a regular expression of at most {MAX_LENGTH:,} characters, not {len(expression):,}")
+        raise UnfitError(f"a regular expression has at most {MAX_LENGTH:,} characters, not {len(expression):,}")
     reader = _Reader(expression, fold)
     tree = reader.whole()
     if reader.has_case_flags and not fold & Fold.CASE:
@@ -137,22 +143,22 @@ def parse_regex(expression: str, fold: Fold = Fold.NONE) -> Regex:
 
 def complement(ranges: Ranges) -> Ranges:
     """Return the code points outside ranges."""
-    found, following = [], 0
+    gaps, following = [], 0
     for low, high in ranges:
         if low > following:
-            found.append((following, low - 1))
+            gaps.append((following, low - 1))
         following = high + 1
-    return (*found, (following, _LAST)) if following <= _LAST else tuple(found)
+    return (*gaps, (following, _LAST)) if following <= _LAST else tuple(gaps)
 
 
 def _united(ranges: list[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
+    united: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+        if united and low <= united[-1][1] + 1:
+            united[-1] = united[-1][0], max(united[-1][1], high)
         else:
-            found.append((low, high))
-    return tuple(found)
+            united.append((low, high))
+    return tuple(united)
 
 
 def _folded(ranges: Ranges, fold: Fold) -> Ranges:
@@ -205,12 +211,12 @@ class _Reader:
     def fail(self, wanted: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position
         shown = self.text[at : at + 2]
-        place = f"{shown} at character {at + 1}" if shown else "at its end"
-        raise UnfitError(f"a regular expression with {wanted}: {place}")
+        location = f"{shown} at character {at + 1}" if shown else "at its end"
+        raise UnfitError(f"the regular expression needs {wanted}: {location}")
 
-    def refuse(self, what: str, position: int, length: int = 2) -> NoReturn:
+    def refuse(self, what: str, position: int, length: int = 2, instead: str = "") -> NoReturn:
         shown = self.text[position : position + length]
-        raise UnfitError(f"a regular expression without {what}: {shown} at character {position + 1}")
+        raise UnfitError(f"regular expressions here have no {what}: {shown} at character {position + 1}{instead}")
 
     def take(self, text: str) -> bool:
         if self.text.startswith(text, self.position):
@@ -237,13 +243,13 @@ class _Reader:
         if counts is None:
             return part
         if isinstance(part, Anchor):
-            self.fail("something that can be repeated", start)
+            self.fail("something to repeat before the sign of repetition", start)
         self.take("?")
         behind = self.position
         if self.text[behind : behind + 1] == "+":
             self.refuse("possessive repetition", behind - 1)
         if self.count() is not None:
-            self.refuse("a repetition of a repetition", behind)
+            self.refuse("repetition of a repetition", behind)
         least, most = counts
         if max(least, most or 0) > MAX_REPEAT:
             self.refuse(f"more than {MAX_REPEAT:,} repetitions", start, behind - start)
@@ -255,14 +261,14 @@ class _Reader:
         for sign, counts in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.take(sign):
                 return counts
-        found = _COUNT.match(self.text, self.position)
-        if found is None or found[0] == "{}":
+        count_match = _COUNT.match(self.text, self.position)
+        if count_match is None or count_match[0] == "{}":
             return None
-        if max(len(found[1]), len(found[3])) > 9:
+        if max(len(count_match[1]), len(count_match[3])) > 9:
             self.refuse(f"more than {MAX_REPEAT:,} repetitions", self.position)
-        self.position = found.end()
-        least = int(found[1] or 0)
-        return least, least if not found[2] else int(found[3]) if found[3] else None
+        self.position = count_match.end()
+        least = int(count_match[1] or 0)
+        return least, least if not count_match[2] else int(count_match[3]) if count_match[3] else None
 
     def atom(self, depth: int) -> Tree:
         start, character = self.position, self.text[self.position]
@@ -277,7 +283,7 @@ class _Reader:
             side = "begin" if character == "^" else "end"
             return Anchor(f"line_{side}" if "m" in self.flags else side)
         if character in "*+?":
-            self.fail("something that can be repeated", start)
+            self.fail("something to repeat before the sign of repetition", start)
         return self.escape(start) if character == "\\" else self.literal(ord(character))
 
     def group(self, start: int, depth: int) -> Tree:
@@ -287,7 +293,7 @@ class _Reader:
             return Anchor("end" if "s" in self.flags else "line_end")
         for sign, name in _REFUSED:
             if self.text.startswith(sign, self.position):
-                self.refuse(name, start, len(sign) + 1)
+                self.refuse(name, start, len(sign) + 1, _INSTEAD.get(name.split()[0], ""))
         outside = self.flags
         named = _NAMED.match(self.text, self.position)
         if named:
@@ -301,14 +307,14 @@ class _Reader:
         return Seq((inner,)) if isinstance(inner, Anchor) else inner  # a group may be repeated, an anchor may not
 
     def open_flags(self, start: int) -> bool:
-        """Read the flags of a group; whether the group goes on behind them."""
-        found = _FLAGS_INSIDE.match(self.text, self.position)
-        if found is None:
+        """Read the flags of a group; return whether the group continues after them."""
+        flags_match = _FLAGS_INSIDE.match(self.text, self.position)
+        if flags_match is None:
             self.refuse("flags other than i, m and s", start, 4)
-        self.position = found.end()
-        self.has_case_flags |= "i" in found[0]
-        self.flags = self.flags.union(found[1]).difference(found[2] or "")
-        return found[3] == ":"
+        self.position = flags_match.end()
+        self.has_case_flags |= "i" in flags_match[0]
+        self.flags = self.flags.union(flags_match[1]).difference(flags_match[2] or "")
+        return flags_match[3] == ":"
 
     def escape(self, start: int) -> Tree:
         character = self.text[self.position : self.position + 1]
@@ -344,9 +350,9 @@ class _Reader:
         if character in _CONTROLS:
             return _CONTROLS[character]
         if character.isascii() and character.isdigit():
-            self.refuse("back-references", start)
+            self.refuse("back-references", start, instead=_INSTEAD["back-reference"])
         if not character or (character.isascii() and character.isalpha()):
-            self.fail("escapes of the dialect", start)
+            self.fail("an escape that is known here, such as \\d, \\s, \\w, \\b or \\\\", start)
         return ord(character)
 
     def literal(self, code: int) -> Tree:
@@ -376,8 +382,8 @@ class _Reader:
                 self.refuse("named classes such as [:alpha:]", self.position)
             ranges += self.class_item()
             first = False
-        found = _united(ranges)
-        return complement(found) if negated else found
+        united = _united(ranges)
+        return complement(united) if negated else united
 
     def class_item(self) -> Ranges:
         begin = self.position

@@ -1,4 +1,4 @@
-"""One module per attribute type; the registry lists them, and everything else asks a type through `base`.
+"""The attribute types, one module each; `registry` lists them, and other code uses them through `base`.
 
 Start with `base.py`: it names everything a type can say about its values (canonical form, order, columns, JSON,
 MessagePack, literals, CSV cells, samples). Each type overrides what differs. `registry.py` has one line per type;

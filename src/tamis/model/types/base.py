@@ -1,4 +1,4 @@
-"""What a type says about its values: the classes that every attribute type extends.
+"""The base classes of attribute types: everything that a type defines about its values.
 
 The canonical values of a type have one of five *forms*, and indexes, curves and proofs ask for the form only:
 
@@ -50,7 +50,7 @@ class Form(enum.Enum):
 
 
 class AttributeType(ABC):
-    """What an attribute holds. Types are values: two equal declarations are equal, and their fields are plain JSON."""
+    """The type of an attribute. Types compare by value, and their fields are plain JSON."""
 
     #: The type's name in JSON and in messages.
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Columns: many values of one attribute, canonical, as one array and a mask of what is present."""
+"""Columns: many canonical values of one attribute, as one array and a mask of present values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Column:
 
     @property
     def compound(self) -> Mask | None:
-        """Which rows hold geometry other than points and simple polygons; None when no row does."""
+        """The rows with geometry other than points and simple polygons; None if there are none."""
         if self.rings is not None or self.values.dtype != object:
             return None
         compound = are_compound(geometries_of(self.values)) & self.present
@@ -55,7 +55,7 @@ class Column:
         return value.item() if isinstance(value, np.generic) else value
 
     def part(self, start: int, stop: int) -> Column:
-        """Return the rows from ``start`` to before ``stop`` as a column of their own."""
+        """Return the rows from ``start`` to before ``stop`` as a separate column."""
         bad = {row - start: error for row, error in self.bad.items() if start <= row < stop}
         return Column(self.kind, self.values[start:stop], self.present[start:stop], bad)
 
@@ -68,14 +68,14 @@ class Column:
             self.bad[row] = EventError(name, value, str(error), row)
 
     def reject(self, name: str, wrong: Mask, values: Any, problem: str) -> None:
-        """Take the rows in ``wrong`` out of the column, each with the same problem."""
+        """Mark the rows in ``wrong`` as bad, all with the same problem."""
         for row in np.flatnonzero(wrong):
             self.bad[int(row)] = EventError(name, values[row], problem, int(row))
         self.present = self.present & ~wrong
 
 
 class PointColumn(Column):
-    """A column of points in every row, held as coordinates; the geometries are made when something asks for them."""
+    """A column of points in every row, held as coordinates; the geometries are created on access."""
 
     __slots__ = ("_made", "xy")
     _made: Any
@@ -106,12 +106,12 @@ class PointColumn(Column):
         return shapely.Point(self.xy[row])
 
     def part(self, start: int, stop: int) -> Column:
-        """Return the rows from ``start`` to before ``stop`` as a column of their own."""
+        """Return the rows from ``start`` to before ``stop`` as a separate column."""
         return PointColumn(self.kind, self.xy[start:stop])
 
 
 class ManyColumn(Column):
-    """A column of repeated values, held as all elements in a row; tuples are made when something asks for them.
+    """A column of repeated values, held as all elements in a row; tuples are created on access.
 
     The elements of row i are those from ``starts[i]`` to before ``starts[i + 1]``, all present; they may repeat.
     """
@@ -150,7 +150,7 @@ class ManyColumn(Column):
         return tuple(dict.fromkeys(self.elements.value(position) for position in own))
 
     def part(self, start: int, stop: int) -> Column:
-        """Return the rows from ``start`` to before ``stop`` as a column of their own."""
+        """Return the rows from ``start`` to before ``stop`` as a separate column."""
         return ManyColumn(self.kind, self.present[start:stop], self.starts[start : stop + 1], self.elements)
 
 
@@ -179,7 +179,7 @@ def column_of_each(name: str, kind: AttributeType, data: Sequence[Any]) -> Colum
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of an Arrow type are strings, in whatever layout."""
+    """Whether values of an Arrow type are strings, in any layout."""
     return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind))
 
 

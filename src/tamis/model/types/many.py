@@ -82,8 +82,10 @@ class Many(AttributeType):
         """Return the type for a list of strings, booleans, moments or a mixture; a list of numbers is a vector."""
         if not isinstance(value, list | tuple | set | frozenset):
             return None
-        some = itertools.islice(value, MAX_ELEMENTS + 1)  # a longer list is refused, whatever its other elements are
-        kinds = {kind for element in some if not is_null(element) for kind in _KINDS if kind.of_value(element)}
+        elements = itertools.islice(
+            value, MAX_ELEMENTS + 1
+        )  # a longer list is refused, whatever its other elements are
+        kinds = {kind for element in elements if not is_null(element) for kind in _KINDS if kind.of_value(element)}
         if len(kinds) > 1:
             return cls(Mixed())
         kind = kinds.pop() if kinds else Number
@@ -108,10 +110,10 @@ class Many(AttributeType):
         if lengths.max(initial=0) > MAX_ELEMENTS:
             return None
         flat = array.flatten()  # without the elements of lists that are null
-        there = np.asarray(flat.is_valid())
-        ends = np.concatenate(([0], np.cumsum(there)))
+        is_valid = np.asarray(flat.is_valid())
+        ends = np.concatenate(([0], np.cumsum(is_valid)))
         starts = ends[np.concatenate(([0], np.cumsum(lengths)))]
-        flat = flat if there.all() else flat.filter(pa.array(there))
+        flat = flat if is_valid.all() else flat.filter(pa.array(is_valid))
         elements = self.of.from_arrow(name, flat, np.ones(len(flat), dtype=bool))
         if elements is None or not elements.present.all():
             return None

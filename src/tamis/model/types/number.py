@@ -76,9 +76,9 @@ class Number(ScalarType):
         """Return the number; a fraction is one that a division of literals gives."""
         if isinstance(literal, Fraction):
             return literal
-        found = super().from_literal(literal)
-        assert isinstance(found, int | float | Fraction)
-        return found
+        value = super().from_literal(literal)
+        assert isinstance(value, int | float | Fraction)
+        return value
 
     @classmethod
     def of_arrow(cls, field: pa.Field, kind: pa.DataType, column: Any) -> Self | None:

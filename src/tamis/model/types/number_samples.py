@@ -52,7 +52,7 @@ def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
     """Yield multiples of large powers of ten that lie strictly between, near the middle if possible."""
     width, middle = high - low, (low + high) / 2
     exponent = len(str(width.numerator)) - len(str(width.denominator))
-    found = 0
+    rounded = 0
     for power in range(exponent + 1, exponent - _PLACES, -1):
         step = Fraction(10) ** power
         multiple = round(middle / step)
@@ -60,8 +60,8 @@ def _rounded(low: Fraction, high: Fraction) -> Iterator[Decimal]:
             multiple = math.floor(low / step) + 1
         if multiple * step < high:
             yield Decimal(f"{multiple}E{power}")  # scaleb would round to the context's digits
-            found += 1
-        if found == _TRIES:
+            rounded += 1
+        if rounded == _TRIES:
             return
 
 

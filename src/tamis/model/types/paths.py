@@ -63,13 +63,13 @@ def with_roots(names: Iterable[str]) -> set[str]:
     >>> sorted(with_roots(["price", "a.b.c"]))
     ['a', 'a.b', 'a.b.c', 'price']
     """
-    found: set[str] = set()
+    roots: set[str] = set()
     for name in names:
-        found.add(name)
+        roots.add(name)
         if is_path(name):
             parts = name.split(".")
-            found.update(".".join(parts[:n]) for n in range(1, len(parts)))
-    return found
+            roots.update(".".join(parts[:n]) for n in range(1, len(parts)))
+    return roots
 
 
 def value_at(event: Mapping[str, Any], name: str, lookups: Lookups | None = None) -> Any:
@@ -125,10 +125,10 @@ def nested(values: Mapping[str, Any], flat: Mapping[str, Any]) -> dict[str, Any]
         *path, last = name.split(".")
         inner = result
         for part in path:
-            found = inner.setdefault(part, {})
-            if not isinstance(found, dict):  # the presence of an object: it has room for its values
-                found = inner[part] = {}
-            inner = found
+            child = inner.setdefault(part, {})
+            if not isinstance(child, dict):  # the presence of an object: it has room for its values
+                child = inner[part] = {}
+            inner = child
         inner[last] = value
     return result
 
@@ -145,7 +145,7 @@ def leaves_of(event: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Ite
 
 
 def column_at(columns: Mapping[str, Any], name: str) -> Any:
-    """Return the column at a path through struct columns or columns of objects; None when there is none."""
+    """Return the column at a path through struct columns or columns of objects; None if there is none."""
     dot = name.find(".")
     while dot > 0:
         column = columns.get(name[:dot])

@@ -66,10 +66,10 @@ class Region(AttributeType):
 
     def canonical(self, value: object) -> shapes.RegionValue:
         """Return valid shapely geometry from WKT, WKB, GeoJSON, shapely or (x, y)."""
-        found = self.fitted(shapes.operand(value))
-        if self.geodetic and not isinstance(found, shapely.Point) and found.length > MAX_DEGREES:
-            raise LimitError("degrees of all edges of a geodetic region", math.ceil(found.length), MAX_DEGREES)
-        return found
+        geometry = self.fitted(shapes.operand(value))
+        if self.geodetic and not isinstance(geometry, shapely.Point) and geometry.length > MAX_DEGREES:
+            raise LimitError("degrees of all edges of a geodetic region", math.ceil(geometry.length), MAX_DEGREES)
+        return geometry
 
     def fitted(self, geometry: shapes.Operand) -> shapes.Operand:
         """Return what `tamis.model.shapes.operand` read as values and conditions of this type have it."""
@@ -91,7 +91,7 @@ class Region(AttributeType):
         return cls() if column is not None and is_bytes and _is_wkb(column) else None
 
     def from_arrow(self, name: str, array: pa.Array, present: Mask) -> Column | None:
-        """Decode WKB all at once, points to coordinates; only what is not plainly a region is looked at one by one."""
+        """Decode all WKB at once, points to coordinates; only other values than plain regions are checked singly."""
         if not (pat.is_binary(array.type) or pat.is_large_binary(array.type)):
             return None
         xy = read_point_column(array)
@@ -108,7 +108,7 @@ class Region(AttributeType):
         return self._regions(name, data, geometries_of(data), present)
 
     def _regions(self, name: str, raw: npt.NDArray[Any], geometries: npt.NDArray[Any], present: Mask) -> Column:
-        """Take over what shapely makes of raw values; points alone need no kernel."""
+        """Return the column of geometries that shapely reads from raw values; a column of points needs no kernel."""
         plain = (shapely.get_type_id(geometries) == 0) & ~shapely.has_z(geometries) & ~shapely.has_m(geometries)
         plain &= np.isfinite(shapely.get_x(geometries)) & np.isfinite(shapely.get_y(geometries))
         rings: Rings | None = None

@@ -78,16 +78,16 @@ def register_type(kind: Registered) -> Registered:
         raise SchemaError("", f"{kind.__name__} needs a name such as name = 'version', not {name!r}")
     if not isinstance(getattr(kind, "form", None), Form):
         raise SchemaError("", f"{kind.__name__} needs the form of its canonical values, such as form = Form.NUMBER")
-    known = _TYPES.setdefault(name, kind)
-    if known is not kind:
-        raise SchemaError("", f"type {name!r} exists already: {known.__module__}.{known.__qualname__}")
+    registered = _TYPES.setdefault(name, kind)
+    if registered is not kind:
+        raise SchemaError("", f"type {name!r} exists already: {registered.__module__}.{registered.__qualname__}")
     if kind not in _IN_ORDER:
         _IN_ORDER.insert(0, kind)
     return kind
 
 
 def find_type(name: str) -> type[AttributeType] | None:
-    """Return the type of a name, also one that an installed package brings; None when there is none."""
+    """Return the type of a name, also one that an installed package brings; None if there is none."""
     if name not in _TYPES:
         for entry in entry_points(group=ENTRY_POINTS, name=name):
             register_type(entry.load())

@@ -48,7 +48,7 @@ class String(ScalarType):
         return text_of(value) if self.coerce else values.string(value)
 
     def wire_to_json(self, value: Any) -> Any:
-        """Return what is on the wire: with ``coerce`` that is the value as it was published."""
+        """Return the wire value; with ``coerce`` that is the published value."""
         return value if self.coerce else super().wire_to_json(value)
 
     @classmethod

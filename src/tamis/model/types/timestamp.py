@@ -111,7 +111,7 @@ class Timestamp(DiscreteType):
             return f"{value} microseconds"
 
     def wire_to_json(self, value: Any) -> Any:
-        """Return a moment as text; whatever else an older event holds stays as it is."""
+        """Return a timestamp as text; any other value of an older event is unchanged."""
         return self.to_json(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     def literal(self, value: Value) -> Literal:

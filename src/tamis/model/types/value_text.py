@@ -1,4 +1,4 @@
-"""The text of a value of any type, for attributes that hold whatever a logger writes."""
+"""The text of a value of any type, for attributes with values of mixed types, as loggers write them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a seat does when a message comes: joins, owners, boxes, events and repair, each in a module of its own."""
+"""How a seat handles messages: joins, owners, boxes, events and repair, each in a separate module."""

@@ -1,4 +1,4 @@
-"""MBRs that follow their children: growth is reported at once, shrinking when all leaving children are gone."""
+"""Keeps MBRs up to date: growth is reported at once, shrinking when all leaving children are gone."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["change_box", "hear_detach", "hear_grown", "hear_report", "note_box",
 
 
 def change_box(seat: Seat, box: Box) -> None:
-    """Let a seat ask for something else; `Growth.is_known` is true again when all ancestors know."""
+    """Give a seat another box; `Growth.is_known` is true again when all ancestors know it."""
     seat.ask_for(box)
     tell_growth(seat)
 
 
 def tell_growth(seat: Seat) -> None:
-    """Ask for a reply when all ancestors know the own box; repeated in every round, because the reply may be lost."""
+    """Request a reply when all ancestors know the seat's box; repeated in every round, because a reply may be lost."""
     if not seat.growth.is_known:
         seat.unsettle()
         seat.growth.ask(seat.name)
 
 
 def report(seat: Seat) -> None:
-    """Send the parent the own MBR if it has changed; a report with an origin goes up to the root, which replies.
+    """Send the seat's MBR to the parent if it has changed; a report with an origin goes up to the root, which replies.
 
     An ancestor that has reported the same box before does not reply earlier: its report may have been lost.
     """
     box, origin = seat.mbr(seat.top), seat.growth.take_origin()
-    known = box if seat.up.known is None else seat.up.known
-    is_waiting = contains(known, box) and any(level.leaving for level in seat.levels)
-    told = known if is_waiting else box  # shrinking waits until all who leave are gone
-    if seat.parent is not None and (origin[0] or seat.up.known is None or not np.array_equal(told, known)):
-        words = (seat.top, told.tobytes(), seat.up.received, seat.up.tell(told))
+    noted = box if seat.up.known is None else seat.up.known
+    is_waiting = contains(noted, box) and any(level.leaving for level in seat.levels)
+    reported = noted if is_waiting else box  # shrinking waits until all leaving children are gone
+    if seat.parent is not None and (origin[0] or seat.up.known is None or not np.array_equal(reported, noted)):
+        words = (seat.top, reported.tobytes(), seat.up.received, seat.up.tell(reported))
         seat.send(m.Report(seat.parent, seat.name, 0, *words, *origin))
     elif origin[0] == seat.name:
         seat.growth.confirm(origin[1])
@@ -45,7 +45,7 @@ def report(seat: Seat) -> None:
 
 
 def note_box(level: Level, message: m.Report | m.Ping, box: Box) -> None:
-    """Note a child's MBR: as it says, or at least that, if inserts are on their way to it or it has said more since."""
+    """Store a child's reported MBR; it may only grow while inserts are under way or a newer report exists."""
     name = message.sender
     row = level.names.index(name)
     if message.received < level.passed[name] or message.order < level.orders[name]:
@@ -57,7 +57,7 @@ def note_box(level: Level, message: m.Report | m.Ping, box: Box) -> None:
 
 
 def hear_report(seat: Seat, message: m.Report) -> None:
-    """A child's MBR has changed."""
+    """Handle a child's new MBR."""
     if seat.top <= message.level:
         seat.forward(message)
         return
@@ -69,12 +69,12 @@ def hear_report(seat: Seat, message: m.Report) -> None:
 
 
 def hear_grown(seat: Seat, message: m.Grown) -> None:
-    """All ancestors know of a growth."""
+    """Handle the reply that all ancestors know of a growth."""
     seat.growth.confirm(message.number)
 
 
 def hear_detach(seat: Seat, message: m.Detach) -> None:
-    """A child has another parent now; unless we adopted it again before it said so."""
+    """Remove a child that has another parent now, unless this seat has adopted it again since."""
     if seat.top <= message.level:
         seat.forward(message)
         return

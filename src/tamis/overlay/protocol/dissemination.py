@@ -1,9 +1,9 @@
-"""How an event finds its readers: to every child whose MBR it meets, and, if it came from below, to the parent.
+"""Forwards events: to every child whose MBR contains the event and, if it came from below, to the parent.
 
-A seat looks at its own levels by itself; only other seats get a message. Each copy is answered by a `Receipt` once
-everything behind it has been: the publisher learns whether all have it, and tries again if not (promise O6). Copies
-that were not acknowledged are sent again in every round. Only who brought an event to a seat that was idle waits for
-what follows; any other copy is acknowledged at once, so that no seats wait in a circle (Dijkstra and Scholten's
+A seat handles its own levels itself; only other seats get a message. Each copy is answered by a `Receipt` once all
+copies behind it are answered: the publisher learns whether all seats have the event, and tries again if not (promise
+O6). Unacknowledged copies are sent again in every round. Only the sender that brought an event to an idle seat waits
+for what follows; any other copy is acknowledged at once, so that seats never wait in a circle (Dijkstra and Scholten's
 diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
@@ -23,28 +23,28 @@ from tamis.overlay.state import GRACE, Copy
 
 __all__ = ["hear_forward", "hear_receipt", "send_again"]
 
-#: How tokens begin: of the copy that goes up, and of one for a node that is in other hands now.
+#: Prefixes of tokens: of the copy that goes up, and of a copy for a node that has another owner now.
 _UP, _ON = "^", "~"
 
 
 def hear_forward(seat: Seat, message: m.Forward) -> None:
-    """Take an event from a parent, from a child, or from outside."""
-    box = seat.events.locate(message.event.payload)  # what is not an event stops here
+    """Handle an event from a parent, from a child, or from outside."""
+    box = seat.events.locate(message.event.payload)  # an invalid event stops here
     engager = (message.sender, message.token)
     if _is_past(seat, message):
         _answer(seat, message.event.id, message.attempt, *engager, False)
         return
     copy = seat.events.open_copy(message)
     if engager == copy.engager and copy.pending:
-        return  # it was sent again; its answer will come
+        return  # sent again; the answer is on its way
     was_busy = bool(copy.pending)
     if not was_busy:
         copy.engager = engager
     _pass_on(seat, copy, message, box)
-    if was_busy:  # what looks for a node above and meets itself has not found it: parents in a circle
+    if was_busy:  # a copy on its way up that comes back has not found the node: the parents form a circle
         is_here = message.down and message.level <= seat.top
-        found = is_here or not any(token.startswith((_UP, _ON)) for token in copy.pending)
-        _answer(seat, copy.event.id, copy.attempt, *engager, found)
+        is_reached = is_here or not any(token.startswith((_UP, _ON)) for token in copy.pending)
+        _answer(seat, copy.event.id, copy.attempt, *engager, is_reached)
     else:
         _finish(seat, copy)
 
@@ -80,7 +80,7 @@ def _to_owner(seat: Seat, copy: Copy, message: m.Forward) -> None:
         copy.complete = False
         return
     token = f"{_ON}{message.level} {'' if message.down else message.came}"
-    if token not in copy.pending:  # or it would run in a circle of parents until the next round
+    if token not in copy.pending:  # otherwise it would run in a circle of parents until the next round
         onward = {"to": seat.parent, "sender": seat.name, "token": token, "distance": message.distance + 1}
         copy.pending[token] = msgspec.structs.replace(message, **onward)
         seat.send(copy.pending[token])
@@ -99,7 +99,7 @@ def _to_children(seat: Seat, copy: Copy, at: int, box: Box, came: str) -> None:
 
 
 def hear_receipt(seat: Seat, message: m.Receipt) -> None:
-    """A copy has been dealt with."""
+    """Handle the receipt of a copy."""
     copy = seat.events.copies.read(message.id)
     if copy is not None and copy.attempt == message.attempt and copy.pending.pop(message.token, None) is not None:
         copy.complete &= message.complete

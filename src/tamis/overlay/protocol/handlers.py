@@ -1,4 +1,4 @@
-"""One message to one seat: which function handles it, and what is repaired afterwards."""
+"""Dispatches a message to the function that handles it, and repairs the seat afterwards."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _HANDLERS: dict[type, Callable[[Seat, Any], None]] = {
     m.Receipt: dissemination.hear_receipt,
 }
 
-#: Times that a seat puts its own nodes in order at once; what is left waits for the next message.
+#: How often a seat repairs its own nodes for one message; the rest waits for the next message.
 _PASSES = 8
 
 
 def handle(seat: Seat, message: m.Message) -> None:
-    """Take a message that is addressed to a seat; what follows from it is in its mail."""
+    """Handle a message to a seat; the resulting messages are in its mail."""
     try:
         _HANDLERS[type(message)](seat, message)
     except ModelError as error:
@@ -44,10 +44,10 @@ def handle(seat: Seat, message: m.Message) -> None:
 
 
 def settle(seat: Seat) -> None:
-    """Bring the own nodes in order if something has changed, and tell the parent what is new."""
+    """Repair the seat's own nodes if something has changed, and report changes to the parent."""
     if seat.is_settled:
         return
-    for _ in range(_PASSES):  # what is reinserted may come back to a node of the same seat
+    for _ in range(_PASSES):  # a reinserted node may come back to a node of the same seat
         reinserted = seat.settle()
         seat.refresh()
         placement.mend_sizes(seat, reinserted)

@@ -1,9 +1,9 @@
-"""Where a node belongs: the way down from the root, attaching, and nodes with too many or too few children.
+"""Places nodes: the way down from the root, attaching, and nodes with too many or too few children.
 
-Nothing is taken from where it is before it has arrived where it goes (promise O5, erratum D.3.8): a child that is
-to move is *leaving*, gets its events as before, and is dropped when it says that it has a new parent. A choice must
-still see the tree as it will be, or a reinserted node would come back at once, so an `Insert` carries what to see
-*instead* of the nodes it comes from.
+A child leaves its old parent only after it has a new one (promise O5, erratum D.3.8): a child that is to move is
+*leaving*, gets its events as before, and is dropped when it reports its new parent. The choice of the new parent must
+use the tree as it will be, or a reinserted node would come back at once. So an `Insert` carries the boxes to use
+*instead* of those of the nodes that it comes from.
 
 Implements: [drtree] section 4, registering and cancelling a subscription; R* reinsertion of section 3.2 (iii).
 Deviation: the share that is reinserted (30 %, the nearest first, once per level and insertion) is not in the paper
@@ -30,13 +30,13 @@ REINSERTED = 0.3
 
 
 def join(seat: Seat, contact: str) -> None:
-    """Ask any seat (``contact``) for a place in the tree: the own top node becomes a child of some node."""
+    """Ask any seat (``contact``) for a place in the tree: the seat's top node becomes a child of some node."""
     seat.membership.seek(contact)
     seat.send(m.Insert(contact, seat.name, 0, seat.name, seat.top, seat.mbr(seat.top).tobytes()))
 
 
 def goes_before(level: int, name: str, other_level: int, other: str) -> bool:
-    """Whether of two roots the first takes the second in: the taller one does, of equals the lesser name."""
+    """Whether the first of two roots adopts the second: the taller tree does; for equal heights, the smaller name."""
     return (-level, name) < (-other_level, other)
 
 
@@ -44,7 +44,7 @@ def goes_before(level: int, name: str, other_level: int, other: str) -> bool:
 
 
 def hear_insert(seat: Seat, message: m.Insert) -> None:
-    """Pass an insert on, up or down, or attach what it brings."""
+    """Forward an insert, up or down, or attach its node."""
     if message.at == 0:
         _climb(seat, message)
         return
@@ -64,7 +64,7 @@ def _climb(seat: Seat, message: m.Insert) -> None:
         message = msgspec.structs.replace(message, instead=_seen_from(seat, message.instead))
     if seat.parent is not None:
         seat.forward(message)
-    elif not seat.placed and seat.membership.contact is not None and not seat.levels:  # we look for the tree ourselves
+    elif not seat.placed and seat.membership.contact is not None and not seat.levels:  # still looking for the tree
         seat.send(msgspec.structs.replace(message, to=seat.membership.contact, hops=message.hops + 1))
     elif message.level < seat.top:
         _descend(seat, message, seat.top)
@@ -75,12 +75,12 @@ def _climb(seat: Seat, message: m.Insert) -> None:
 
 
 def _takes_in(seat: Seat, message: m.Insert) -> bool:
-    """Whether this root takes in a tree of its own height; of two that ask each other, one must not."""
+    """Whether this root adopts a tree of its own height; of two roots that ask each other, only one does."""
     return not seat.membership.yielding or goes_before(seat.top, seat.name, message.level, message.seat)
 
 
 def _descend(seat: Seat, message: m.Insert, at: int) -> None:
-    """Go down the own levels; grow each entry before going on (O5)."""
+    """Descend through the seat's own levels; grow each entry before the next step (O5)."""
     box = seat.space.read(message.box)
     while at > message.level + 1:
         level = seat.levels[at - 1]
@@ -103,36 +103,40 @@ def _descend(seat: Seat, message: m.Insert, at: int) -> None:
 
 
 def _choose(seat: Seat, level: Level, box: Box, at: int, instead: tuple[m.Instead, ...]) -> int:
-    """Return the row to go down to, among children that stay."""
+    """Return the row of the child to descend to, among children that are not leaving."""
     rows, boxes = level.staying or list(range(len(level))), level.boxes
-    for one in instead:
-        if one.level == at - 1 and one.seat in level:
-            row = level.names.index(one.seat)
-            if not one.box and len(rows) > 1:
+    for override in instead:
+        if override.level == at - 1 and override.seat in level:
+            row = level.names.index(override.seat)
+            if not override.box and len(rows) > 1:
                 rows = [other for other in rows if other != row]
-            elif one.box:
+            elif override.box:
                 boxes = boxes.copy()
-                boxes[row] = seat.space.read(one.box)
+                boxes[row] = seat.space.read(override.box)
     choose = CHOICES[seat.shape.choice] if at == 2 else choose_r
     return rows[choose(boxes[rows], box)]
 
 
 def _seen_from(seat: Seat, instead: tuple[m.Instead, ...]) -> tuple[m.Instead, ...]:
-    """Add how the own nodes look, given how the node below them looks."""
-    seen = {(one.level, one.seat): one for one in instead}
+    """Add the boxes of the seat's own nodes that follow from the overridden boxes below them."""
+    seen = {(override.level, override.seat): override for override in instead}
     for at in range(1, seat.top + 1):
-        below = [one for one in instead if one.level == at - 1 and one.seat in seat.levels[at - 1]]
-        below += [one for one in seen.values() if one.level == at - 1 and one.seat == seat.name and one not in below]
+        below = [override for override in instead if override.level == at - 1 and override.seat in seat.levels[at - 1]]
+        below += [
+            override
+            for override in seen.values()
+            if override.level == at - 1 and override.seat == seat.name and override not in below
+        ]
         if below and (at, seat.name) not in seen:
             level = seat.levels[at - 1]
-            absent = {one.seat for one in below if not one.box}
+            absent = {override.seat for override in below if not override.box}
             rows = [row for row in level.staying if level.names[row] not in absent]
             if not rows:
                 continue
             boxes = level.boxes.copy()
-            for one in below:
-                if one.box:
-                    boxes[level.names.index(one.seat)] = seat.space.read(one.box)
+            for override in below:
+                if override.box:
+                    boxes[level.names.index(override.seat)] = seat.space.read(override.box)
             seen[at, seat.name] = m.Instead(at, seat.name, hull(boxes[rows]).tobytes())
     return tuple(seen.values())
 
@@ -146,7 +150,7 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
     level = seat.levels[at - 1]
     moved = name in level
     if not moved and len(level) >= m.MAX_ROWS:
-        return  # a table this long cannot travel; who was not adopted asks again
+        return  # a longer table does not fit into a message; a seat that is not adopted asks again
     level.put(name, box)
     place = seat.give_place(level, name)
     seat.send(m.Adopted(name, seat.name, 0, name, at, box.tobytes(), place, moved, seat.placed))
@@ -156,7 +160,7 @@ def _attach(seat: Seat, name: str, box: Box, at: int, reinserted: int = 0) -> No
 
 
 def hear_adopt(seat: Seat, message: m.Adopt) -> None:
-    """Take in a node that was split off from one of ours; a root grows by a level for it."""
+    """Adopt a node that was split off from one of this seat's nodes; a root grows by a level for it."""
     box = seat.space.read(message.box)
     if seat.top > message.level:
         _attach(seat, message.sender, box, message.level + 1, message.reinserted)
@@ -166,7 +170,7 @@ def hear_adopt(seat: Seat, message: m.Adopt) -> None:
 
 
 def hear_adopted(seat: Seat, message: m.Adopted) -> None:
-    """We have a new parent: tell the former one, and if our top node is new, its children."""
+    """Handle a new parent: inform the former one and, if the top node is new, its children."""
     box, up = seat.space.read(message.box), seat.up
     if seat.dissolution.active and seat.top == message.level:
         seat.dissolution.found(message.sender, box, message.place)
@@ -188,7 +192,7 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
 
 
 def move_in(seat: Seat) -> None:
-    """The new top node has a parent: its children may leave the node they came from."""
+    """Complete a new top node that has a parent: its children may leave the node they came from."""
     if seat.up.newborn is not None and seat.levels:
         level = seat.levels[-1]
         for row, name in enumerate(level.names):
@@ -228,7 +232,7 @@ def _is_too_few(seat: Seat, at: int) -> bool:
 
 
 def _reinsert(seat: Seat, at: int, reinserted: int) -> None:
-    """Send the children that lie farthest out to find better places."""
+    """Let the children that are farthest from the centre find better places."""
     level = seat.levels[at - 1]
     rows = [row for row in level.staying if level.names[row] != seat.name]
     boxes = np.maximum(level.boxes[rows], 0.0)
@@ -241,15 +245,15 @@ def _reinsert(seat: Seat, at: int, reinserted: int) -> None:
 
 
 def _split(seat: Seat, at: int, reinserted: int) -> None:
-    """Give some of a node's children to a new node, owned by the best of them; they leave when it has a parent."""
+    """Move some of a node's children to a new node, owned by the best of them; they leave when it has a parent."""
     level = seat.levels[at - 1]
     rows = level.staying
     boxes = np.maximum(level.boxes[rows], 0.0)
     groups = [
         [rows[i] for i in group] for group in SPLITS[seat.shape.split](boxes[:, 0], boxes[:, 1], seat.shape.least)
     ]
-    mine = level.names.index(seat.name)
-    away = groups[1] if mine in groups[0] else groups[0]
+    own_row = level.names.index(seat.name)
+    away = groups[1] if own_row in groups[0] else groups[0]
     heir = level.names[away[best_cover(level.boxes[away])]]
     parent = seat.name if at < seat.top else seat.parent or seat.name
     state = level.state(away)
@@ -258,7 +262,7 @@ def _split(seat: Seat, at: int, reinserted: int) -> None:
 
 
 def _dissolve(seat: Seat, at: int) -> bool:
-    """Give up a node with too few children: all of them, the own lower node included, find other places.
+    """Dissolve a node with too few children: all of them, including the seat's own lower node, find other places.
 
     False when that cannot be yet: something else is under way, or the nodes above must go first.
     """
@@ -269,7 +273,7 @@ def _dissolve(seat: Seat, at: int) -> bool:
         others = [row for row in above.staying if above.names[row] != seat.name]
         if not others:
             return False
-        above.leaving.add(seat.name)  # or the heir would promote us again
+        above.leaving.add(seat.name)  # otherwise the successor would promote this seat again
         hand_over(seat, at + 1, above.names[others[best_cover(above.boxes[others])]])
     level = seat.levels[at - 1]
     seat.dissolution.begin()

@@ -1,8 +1,8 @@
-"""Nodes change owners: the best cover is promoted, and who leaves is replaced.
+"""Changes the owners of nodes: the best cover is promoted, and a seat that leaves is replaced.
 
-Handing over a node means handing over all nodes above it that the same seat owns: their owner was their best cover by
-the very node that now belongs to the heir. The former owner keeps the levels below and is a child of the heir. Messages
-that still come to it for higher levels go on to its parent, which is the heir; so nothing is lost meanwhile.
+A seat that hands over a node also hands over all nodes above it that it owns: it was their best cover because of the
+node that now belongs to the successor. The former owner keeps the levels below and is a child of the successor.
+Messages that still reach it for higher levels are forwarded to its parent, the successor; so nothing is lost.
 
 Implements: [drtree] section 4, promotion and dynamic reorganisation. Deviation: owners are looked at again whenever an
 MBR has changed, not only at joins and splits, for shrinking changes the best cover too (erratum D.3.7).
@@ -22,26 +22,26 @@ __all__ = ["hand_over", "hear_owner", "hear_replace", "hear_take_over", "leave",
 
 
 def reorganise(seat: Seat) -> None:
-    """Promote a child that covers better than the owner does; from the lowest level up."""
+    """Promote a child that is a better cover than the owner, from the lowest level up."""
     if seat.is_reshaping:
         return
     for at, level in enumerate(seat.levels, 1):
         if level.leaving:
             continue
         best = best_cover(level.boxes)
-        mine = level.names.index(seat.name)
-        pair = sizes(level.boxes[[best, mine]])
-        if best != mine and tuple(pair[0]) > tuple(pair[1]):
+        own_row = level.names.index(seat.name)
+        pair = sizes(level.boxes[[best, own_row]])
+        if best != own_row and tuple(pair[0]) > tuple(pair[1]):
             hand_over(seat, at, level.names[best])
             return
 
 
 def hand_over(seat: Seat, at: int, heir: str) -> None:
-    """Give all own nodes from a level upwards to a child of the lowest of them."""
+    """Hand over all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
     up = seat.up
-    known = b"" if up.known is None else up.known.tobytes()
-    notes = (up.name, False, known, up.received, up.place, up.newborn, 0, seat.losses.doubt)
+    noted_box = b"" if up.known is None else up.known.tobytes()
+    notes = (up.name, False, noted_box, up.received, up.place, up.newborn, 0, seat.losses.doubt)
     seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, *notes))
     lowest = seat.levels[at - 1]
     del seat.levels[at - 1 :]
@@ -51,7 +51,7 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
 
 
 def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
-    """Own nodes from now on; who is about to go gives them back."""
+    """Become the owner of nodes; a seat that is about to leave gives them back."""
     if message.fresh and message.sender == seat.name:
         _keep(seat, message)
         return
@@ -73,8 +73,8 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     if message.fresh:
         _seek_parent(seat, message)
         return
-    known = seat.space.read(message.known) if message.known else None
-    seat.up.move(message.parent, known, message.place, message.received)
+    noted_box = seat.space.read(message.known) if message.known else None
+    seat.up.move(message.parent, noted_box, message.place, message.received)
     seat.up.inherit(message.newborn)
     if seat.parent is not None:
         seat.send(m.Replace(seat.parent, seat.name, 0, message.sender, seat.top))
@@ -83,7 +83,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _seek_parent(seat: Seat, message: m.TakeOver) -> None:
-    """Ask the parent of the node that ours was split off from to adopt it."""
+    """Ask the parent of the node from which this seat's node was split off to adopt it."""
     box = seat.mbr(seat.top)
     seat.up.split_off(message.sender, message.parent, box)
     if seat.parent is not None:
@@ -91,7 +91,7 @@ def _seek_parent(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _install(seat: Seat, message: m.TakeOver) -> None:
-    """Put the nodes on top of our own, with us in the place of the seat that they were meant for or came from."""
+    """Put the nodes on top of this seat's own, as a child in place of the seat they were meant for or came from."""
     for number, state in enumerate(message.nodes):
         level = Level.of_state(state, seat.space)
         level.rename(message.sender if number else message.heir, seat.name)
@@ -102,7 +102,7 @@ def _install(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _give_back(seat: Seat, message: m.TakeOver) -> None:
-    """Return nodes to the seat they came from, without us or with us as a leaving child."""
+    """Return nodes to the seat they came from, without this seat or with it as a leaving child."""
     lowest = Level.of_state(message.nodes[0], seat.space)
     lowest.rename(message.heir, seat.name)
     if seat.left:
@@ -115,7 +115,7 @@ def _give_back(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _keep(seat: Seat, message: m.TakeOver) -> None:
-    """A node that was split off came back, for its heir is not the child we believed it to be: forget that child."""
+    """Take back a node that was split off, because its new owner was not a child of this seat; forget that child."""
     if message.level <= seat.top:
         level = seat.levels[message.level - 1]
         level.leaving -= {name for node in message.nodes for name in node.names}
@@ -126,7 +126,7 @@ def _keep(seat: Seat, message: m.TakeOver) -> None:
 
 
 def _find_places(seat: Seat, message: m.TakeOver) -> None:
-    """We own such nodes already, so these cannot be ours: let all their children find other places."""
+    """Dissolve nodes of levels that this seat owns already: let all their children find other places."""
     seat.losses.doubt_everything()
     size = 16 * len(seat.space)
     for at, node in enumerate(message.nodes, message.level):
@@ -144,7 +144,7 @@ def _tell_children(seat: Seat, at: int, level: Level, message: m.TakeOver) -> No
 
 
 def hear_owner(seat: Seat, message: m.Owner) -> None:
-    """The same parent node, in other hands; unless it is our parent no longer."""
+    """Handle a new owner of the parent node, unless that node is no longer the parent."""
     if seat.top < message.level - 1:
         seat.forward(message)
     elif seat.top == message.level - 1 and seat.parent == message.old and message.sender != seat.name:
@@ -155,7 +155,7 @@ def hear_owner(seat: Seat, message: m.Owner) -> None:
 
 
 def hear_replace(seat: Seat, message: m.Replace) -> None:
-    """A child node is in other hands."""
+    """Handle a new owner of a child node."""
     if seat.top <= message.level:
         seat.forward(message)
     elif message.old != seat.name and message.sender != seat.name:
@@ -164,7 +164,7 @@ def hear_replace(seat: Seat, message: m.Replace) -> None:
 
 
 def leave(seat: Seat) -> None:
-    """Go: hand over what is owned to the best of the others, then let the parent forget the leaf.
+    """Leave: hand over all own nodes to the best of the others, then detach the leaf from its parent.
 
     Implements: [drtree] section 4, cancelling a subscription.
     """

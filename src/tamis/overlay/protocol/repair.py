@@ -1,14 +1,14 @@
-"""The rounds: every peer looks after its own state, and from any state the tree becomes legal.
+"""The rounds: every peer checks its own state, and from any state the tree becomes legal.
 
-In a round a seat puts its own tables in order, asks its parent "am I your child?", forgets children that have not asked
-for `PATIENCE` rounds, and, if it has no parent, asks whether there are other roots. Who is refused twice, or gets no
-answer for `PATIENCE` rounds, has lost its parent: it is the root of a *fragment*. Of two roots that meet, the shorter
-tree joins the taller one as a whole, at its level. Crashes, lost messages and broken pointers all end there: whatever
-is not confirmed from both sides falls off, and what fell off joins again.
+In a round a seat repairs its own tables, asks its parent "am I your child?", forgets children that have not asked for
+`PATIENCE` rounds, and, if it has no parent, asks whether there are other roots. A seat that is refused twice, or gets
+no answer for `PATIENCE` rounds, has lost its parent: it is the root of a *fragment*. If two roots meet, the lower tree
+joins the taller one as a whole, at its level. Crashes, lost messages and broken pointers all lead to this: a pointer
+that is not confirmed from both sides is dropped, and the seat joins again.
 
-Why this ends. A child at level k is confirmed only by a seat whose top is above k, so confirmed pointers form no
-circle: after `PATIENCE` + 1 rounds all confirmed pointers form a forest whose leaves are equally deep. Each round two
-roots that know of one another become one. Sizes are repaired as in any split or leave.
+Why this terminates. A child at level k is confirmed only by a seat whose top is above k, so confirmed pointers form no
+circle: after `PATIENCE` + 1 rounds all confirmed pointers form a forest whose leaves are equally deep. In each round
+two roots that know each other become one. Sizes are repaired as in any split or leave.
 
 A seat that loses a child keeps its box for `GRACE` rounds, and a root that lost its parent keeps a box of everything:
 events that meet such a box are answered "not complete", so that their publisher tries again when the seats that fell
@@ -53,7 +53,7 @@ def check(seat: Seat, contact: str | None) -> None:
 
 
 def _mend(seat: Seat) -> None:
-    """Repair the errors that a seat can detect in its own state, and drop silent children."""
+    """Repair the errors that a seat detects in its own state, and drop silent children."""
     if seat.parent == seat.name:
         seat.up.forget_name()
     if not seat.levels:
@@ -69,12 +69,12 @@ def _mend(seat: Seat) -> None:
             level.put(seat.name, seat.box)
         low, high = level.boxes[:, 0], level.boxes[:, 1]
         wrong = ~((low >= FREE[0]) & (low <= high) & (high <= FREE[1])).all(axis=1)
-        level.boxes[wrong] = np.array(FREE)[:, None]  # until its owner says what it is
+        level.boxes[wrong] = np.array(FREE)[:, None]  # until its owner reports it
     seat.refresh()
 
 
 def _give_up_what_is_stuck(seat: Seat) -> None:
-    """Children that were to leave and did not are children again."""
+    """Keep children that were to leave and did not."""
     dissolution = seat.dissolution
     if dissolution.is_stuck(dissolution.active or any(level.leaving for level in seat.levels)):
         for level in seat.levels:
@@ -103,31 +103,31 @@ def _look_for_roots(seat: Seat, contact: str | None) -> None:
 
 
 def _begin_tree(seat: Seat) -> None:
-    """The seat that we asked for a place is gone, or is below us: be the root, though seats it knew may still join."""
+    """Become the root, because the contact is gone or is below this seat; seats that it knew may still join."""
     if not seat.placed:
         seat.membership.enter()
         seat.losses.doubt_everything()
 
 
 def hear_ping(seat: Seat, message: m.Ping) -> None:
-    """A seat believes that it is our child; if another seat owns the node, that seat answers."""
+    """Handle the ping of a seat that believes that it is a child; if another seat owns the node, that seat answers."""
     at = message.level + 1
     if seat.top < at and seat.forward(message):
         return
-    mine = seat.top >= at and message.sender in seat.levels[at - 1] and message.sender != seat.name
+    is_child = seat.top >= at and message.sender in seat.levels[at - 1] and message.sender != seat.name
     passed = place = 0
-    if mine:
+    if is_child:
         level = seat.levels[at - 1]
         note_box(level, message, seat.space.read(message.box))
         passed, place = level.passed[message.sender], level.places[message.sender]
         seat.unsettle()
     above = (seat.parent or seat.name, *seat.up.above)[:3]
-    notes = (mine, passed, place, seat.placed, above)
+    notes = (is_child, passed, place, seat.placed, above)
     seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, *notes))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
-    """Our parent answers, or who owns its node now; an answer of a former parent means nothing."""
+    """Handle the answer of the parent, or of the new owner of its node; an answer of a former parent is ignored."""
     if message.level != seat.top or message.asked != seat.parent:
         return
     if message.mine:
@@ -142,7 +142,7 @@ def hear_pong(seat: Seat, message: m.Pong) -> None:
 
 
 def hear_seek(seat: Seat, message: m.Seek) -> None:
-    """A root asks for other roots: pass it on to ours, or decide which of the two joins the other."""
+    """Handle a root that looks for other roots: forward it to this seat's root, or decide which of the two joins."""
     if seat.parent is not None:
         seat.forward(message)
     elif message.root == seat.name:
@@ -156,6 +156,6 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
 
 
 def hear_found(seat: Seat, message: m.Found) -> None:
-    """There is a root that goes before us."""
+    """Join a root that has precedence."""
     if seat.parent is None and not seat.left and message.sender != seat.name:
         join(seat, message.sender)

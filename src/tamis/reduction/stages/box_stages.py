@@ -1,4 +1,4 @@
-"""Reducing boxes by the million: which are covered, by which, and which are contained in several others together.
+"""Reduces millions of boxes: finds boxes that another box covers, and boxes inside the union of several others.
 
 Boxes are rows of arrays. One covers another iff it is at least as wide on every side, and *ends* at least as
 late: the expiry is one more axis, from 0 to the end, so that outliving is covering there.
@@ -8,10 +8,10 @@ ascending, then their upper sides, descending, then by id. So a box stays iff no
 of equal boxes the first id stays. The least number that covers a box stays itself: it is the reported reason. Which
 boxes stay and which reasons are reported are properties of the set: neither order nor partition matters.
 
-*Subsumed.* `kernels.subtract` takes others away from a box until nothing is left, within a budget of steps. Boxes
-are tried in the order of the tree, because neighbours look at the same others; one that is dropped helps no other.
-In the end those that were dropped are tried again with those that remain alone: a few names are a better proof than
-the hundreds that would replace names which were dropped later.
+*Subsumed.* `kernels.subtract` subtracts others from a box until nothing is left, within a budget of steps. Boxes
+are tried in the order of the tree, because neighbours are compared with the same others; a dropped box is not used
+for later proofs. At the end each dropped box is proved again with the remaining boxes only: a proof with a few names
+is better than one in which hundreds replace the names that were dropped later.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Boxes(NamedTuple):
         return len(self.lo)
 
     def take(self, places: _IntArray) -> Boxes:
-        """Return some of the boxes, contiguous in memory."""
+        """Return the boxes at ``places``, contiguous in memory."""
         return Boxes(np.ascontiguousarray(self.lo[places]), np.ascontiguousarray(self.hi[places]))
 
     def asked(self) -> tuple[_FloatArray, _FloatArray]:
-        """Return the sides as questions have them: NaN on free axes."""
+        """Return the sides in the form of a question: NaN on free axes."""
         free = np.isneginf(self.lo) & np.isposinf(self.hi)
         return np.where(free, np.nan, self.lo), np.where(free, np.nan, self.hi)
 
 
 class Cover(NamedTuple):
-    """Places of boxes that are covered, who covers each, and whether the two are equal."""
+    """Places of covered boxes, the place of a cover for each, and whether the two are equal."""
 
     places: _IntArray
     by: _IntArray
@@ -80,13 +80,13 @@ class Unions(NamedTuple):
     used: npt.NDArray[np.int32]
 
     def proofs(self) -> dict[int, tuple[int, ...]]:
-        """Return per place who contains it, ascending, each once."""
+        """Return for each place the boxes that together contain it, ascending, each once."""
         proofs = (tuple(sorted({row for row in by if row >= 0})) for by in self.used.tolist())
         return dict(zip(self.places.tolist(), proofs, strict=True))
 
 
 def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
-    """Return which boxes others cover, and who of those that stay covers each.
+    """Return which boxes others cover, and a remaining cover for each.
 
     ``known`` bool[n] marks boxes that are known already to be covered by others: they are not used as covers.
 
@@ -95,7 +95,7 @@ def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None)
     [[0, 2, 3], [1, 1, 1], [False, False, True]]
     """
     order = _widest_first(boxes)
-    if known is not None:  # the others first: only they are compared with each other
+    if known is not None:  # unknown boxes first: only they are compared with each other
         order = np.concatenate((order[~known[order]], order[known[order]]))
     n = len(boxes) if known is None else int(len(boxes) - known.sum())
     numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
@@ -131,7 +131,7 @@ def _widest_first(boxes: Boxes) -> _IntArray:
 
 
 def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | None = None) -> dict[int, tuple[int, ...]]:
-    """Return which boxes others contain together, with the places of those others, in the order of dropping.
+    """Return which boxes lie in the union of others, with the places of those others, in the order of dropping.
 
     The others remain, where a second subtraction proves it with them alone. Where it does not within its budget, a
     position may be named that was dropped afterwards because of others; the caller that reports the reason resolves it.
@@ -141,21 +141,21 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
         return {}
     budget = int(np.clip(_STEPS // n, _FEWEST, _MOST))
     alive = np.ones(n, bool)
-    found: list[Unions] = []
+    unions: list[Unions] = []
     built, tree = n, _tree(boxes, np.arange(n))
     done = 0
     for chunk in np.array_split(tree.rows, _CHUNKS):
         if 2 * np.count_nonzero(alive) < built:
             living = np.flatnonzero(alive)
             built, tree = living.size, _tree(boxes, living)
-        found.append(_unions(tree, boxes, chunk, alive, budget))
+        unions.append(_unions(tree, boxes, chunk, alive, budget))
         done += chunk.size
         if progress is not None:
             progress(done, n)
-    first = Unions(*map(np.concatenate, zip(*found, strict=True)))
+    first = Unions(*map(np.concatenate, zip(*unions, strict=True)))
     proofs: dict[int, tuple[int, ...]] = dict.fromkeys(first.places.tolist(), ())
-    for some in _unions_of_remaining(boxes, first.places, alive, budget):
-        proofs |= some.proofs()
+    for union in _unions_of_remaining(boxes, first.places, alive, budget):
+        proofs |= union.proofs()
     proved = np.fromiter((bool(proof) for proof in proofs.values()), bool, len(proofs))
     return proofs | Unions(first.places[~proved], first.used[~proved]).proofs()
 
@@ -163,7 +163,7 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
 def _unions_of_remaining(
     boxes: Boxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
 ) -> Iterator[Unions]:
-    """Yield which living boxes contain each dropped one together; those that need many steps get them at the end."""
+    """Yield the remaining boxes whose union contains each dropped box; boxes that need many steps come at the end."""
     if dropped.size:
         tree = _tree(boxes, np.flatnonzero(alive))
         soon = _unions(tree, boxes, dropped, alive.copy(), budget)
@@ -174,7 +174,7 @@ def _unions_of_remaining(
 def _unions(
     tree: Segment, boxes: Boxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
 ) -> Unions:
-    """Return which boxes living others of a tree contain together, and which these are; they live no longer."""
+    """Return the boxes that lie in the union of others in a tree, with those others; marks the boxes as dropped."""
     d = boxes.lo.shape[1]
     room = budget * d + 2
     pieces = Pieces(np.empty((room, d)), np.empty((room, d)), np.empty((room, d), bool))
@@ -186,13 +186,13 @@ def _unions(
 
 
 def _tree(boxes: Boxes, places: _IntArray) -> Segment:
-    some = boxes.take(places)
-    packed = boxes_from_dense(some.lo, some.hi)
+    taken = boxes.take(places)
+    packed = boxes_from_dense(taken.lo, taken.hi)
     return Segment.build(packed, places.astype(np.int32), Coding.train(packed), at.TREE)
 
 
 def find_shared_remainders(boxes: Boxes) -> _IntArray:
-    """Return the places of boxes that agree with another on all axes but one: only these can have a perfect merge.
+    """Return the places of boxes that equal another on all axes but one; only these can have a perfect merge.
 
     >>> find_shared_remainders(
     ...     Boxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))

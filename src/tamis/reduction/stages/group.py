@@ -1,4 +1,4 @@
-"""One namespace on its way through a reduction: what is left of it, and which of that are boxes."""
+"""The subscriptions of one namespace during a reduction: what is left, and which of them are boxes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Group:
 
     @property
     def has_special(self) -> bool:
-        """Whether some place is not a box."""
+        """Whether some subscription is not a box."""
         return len(self.places) > len(self.plain)
 
     def drop(self, places: Sequence[int] | IntArray) -> None:
-        """Leave places out from now on."""
+        """Remove places from the group."""
         gone = np.array(places, np.int64)
         self.places = np.setdiff1d(self.places, gone, assume_unique=True)
         stays = ~np.isin(self.plain, gone)
@@ -45,12 +45,12 @@ class Group:
             self.plain, self.boxes = self.plain[stays], self.boxes.take(np.flatnonzero(stays))
 
     def keep(self, places: Sequence[int]) -> None:
-        """Leave all other places out from now on."""
+        """Remove all other places from the group."""
         self.drop(np.setdiff1d(self.places, np.array(places, np.int64)))
 
     def boxes_like(self, some: Sequence[Subscription]) -> Boxes:
-        """Return the boxes of new subscriptions on the axes of the group, leaving out those that are none."""
-        outlines = [(outline_of(one.filters), one.expires) for one in some]
+        """Return the boxes of new subscriptions on the axes of the group; skips subscriptions that are not boxes."""
+        outlines = [(outline_of(subscription.filters), subscription.expires) for subscription in some]
         single = [(outline, expires) for outline, expires in outlines if outline is not None and outline.single]
         boxes = _stacked(self.space, [outline for outline, _ in single])
         return _with_expiry(boxes, [expires for _, expires in single], self.boxes.lo.shape[1] > boxes.lo.shape[1])
@@ -63,7 +63,7 @@ def group_of(simple: Sequence[Subscription], places: IntArray, schema: Schema) -
     plain: list[int] = []
     for place in possible:
         filters = simple[place].filters
-        is_other = len(filters) > 1 or any(type(one) is not Values for one in filters[0].constraints)
+        is_other = len(filters) > 1 or any(type(constraint) is not Values for constraint in filters[0].constraints)
         outline = None if is_other else outline_of(filters)
         if outline is not None and outline.single:
             outlines.append(outline)
@@ -93,7 +93,7 @@ def _stacked(space: Space, outlines: Sequence[Outline]) -> Boxes:
 
 
 def _with_expiry(boxes: Boxes, expires: Sequence[int | None], wanted: bool) -> Boxes:
-    """Return boxes with an axis for their ends in time: from 0 to the end, so that to outlive is to cover."""
+    """Return boxes with an axis for the expiry, from 0 to the end, so that a longer life is a wider side."""
     if not wanted:
         return boxes
     ends = np.array([np.inf if end is None else float(end) for end in expires]).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""A subscription on its way through a reduction, with what the stages ask of it again and again.
+"""A subscription during a reduction, with the values that the stages use many times.
 
 A set asks millions of covering questions, nearly all of which are answered by "no". So each item carries
 its filters as pieces, ready to be cut, and a few events that match it: every cover of the item matches
@@ -9,10 +9,10 @@ and balls are compared with each other more cheaply than with an event.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from tamis.algebra.covers import find_cover_of_pieces, is_covered
+from tamis.algebra.covers import find_cover_of_pieces, find_cover_within
 from tamis.algebra.evaluate import constraint_holds, matches_subscription
 from tamis.algebra.proofs.facts import UNCONSTRAINED
 from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
@@ -29,10 +29,10 @@ __all__ = ["COVER_PIECES", "MAX_OTHERS", "Item", "may_match"]
 #: Pieces that one question may cost here; a set asks thousands of them.
 COVER_PIECES, UNION_PIECES = 1_000, 80
 
-#: Pieces of an item that give it a sample, beside the last.
-MAX_SAMPLES = 6
+#: Pieces of an item that give it a sample, beside the last; the budget in which one of a tree is looked for.
+MAX_SAMPLES, SAMPLE_PIECES = 6, 200
 
-#: Others that are asked to cover an item together; leaving some out can only keep an item.
+#: Others that are tried together for a cover of an item; trying fewer can only keep more items.
 MAX_OTHERS = 64
 
 
@@ -44,13 +44,15 @@ class Item:
         self.id: SubscriptionId = subscription.id
         self.filters: tuple[Filter, ...] = subscription.filters
         self._kinds = kinds
+        #: Whether a question about a cover of this item had no answer within its budget.
+        self.is_undecided = False
 
     @cached_property
     def pieces(self) -> list[Piece] | None:
         """The filters as pieces; None when one of them is a tree, which is expanded only when it must be."""
-        if any(one.rest is not None for one in self.filters):
+        if any(filter.rest is not None for filter in self.filters):
             return None
-        return [piece for one in self.filters for piece in pieces_of(one, Budget())]
+        return [piece for filter in self.filters for piece in pieces_of(filter, Budget())]
 
     @cached_property
     def split(self) -> Decomposition:
@@ -59,51 +61,75 @@ class Item:
 
     @cached_property
     def samples(self) -> list[Event]:
-        """Events that satisfy what is quick to evaluate."""
+        """Events that satisfy the conditions that are fast to evaluate."""
         return [*self.witnesses, *self.guesses]
 
     @cached_property
     def witnesses(self) -> list[Event]:
-        """Events that surely match."""
+        """Events that are known to match."""
         return self._drawn[0]
 
     @cached_property
     def guesses(self) -> list[Event]:
-        """Samples that do not match, or of which that is not known."""
+        """Samples that do not match, or that were not checked."""
         return self._drawn[1]
 
     @cached_property
     def _drawn(self) -> tuple[list[Event], list[Event]]:
-        found: tuple[list[Event], list[Event]] = [], []
-        for piece in _spread(self.pieces or []):
+        drawn: tuple[list[Event], list[Event]] = [], []
+        for piece in self._first_pieces() if self.pieces is None else _spread(self.pieces):
             event = event_for(piece, self._kinds)
             events: list[Event] = [] if event is None else [canonical(event)]
             events += (corner for corner in _corners(piece) if matches_subscription(corner, self.subscription))
-            for one in events:
-                found[not matches_subscription(one, self.subscription)].append(one)
-        return found
+            for candidate in events:
+                drawn[not matches_subscription(candidate, self.subscription)].append(candidate)
+        return drawn
+
+    def _first_pieces(self) -> Iterator[Piece]:
+        """Yield some pieces of trees, which are not expanded for it."""
+        for filter in self.filters[:MAX_SAMPLES]:
+            yield from itertools.islice(pieces_of(filter, Budget(SAMPLE_PIECES)), 2)
 
     def is_covered_by(self, other: Item) -> bool:
-        """Whether another item is proved to cover this one and lives as long."""
+        """Whether another item is proved to cover this one and expires no earlier."""
         if not outlives(other.subscription, self.subscription):
             return False
         if not all(may_match(event, other.filters) for event in self.samples):
             return False
+        if other.pieces is None and not all(matches_subscription(e, other.subscription) for e in self.witnesses):
+            return False
+        budget = Budget(COVER_PIECES)
         if self.pieces is None:
-            return is_covered(self.filters, other.filters, COVER_PIECES)
-        return find_cover_of_pieces(self.pieces, other.filters, Budget(COVER_PIECES)) is not None
+            proof = find_cover_within(self.filters, other.filters, budget)
+        else:
+            proof = find_cover_of_pieces(self.pieces, other.filters, budget)
+        self._note(proof, budget)
+        return proof is not None
+
+    def _note(self, proof: object, budget: Budget) -> None:
+        self.is_undecided |= proof is None and budget.exhausted
 
     @property
     def is_conditions_only(self) -> bool:
         """Whether the item is one conjunction of patterns, regions and balls: what helps to cover it covers it."""
         return len(self.filters) == 1 and self.filters[0].rest is None and not _has_values(self.filters[0])
 
+    @cached_property
+    def is_of_values_and_patterns(self) -> bool:
+        """Whether events that match the item are quick to find: it has no region, no ball and no calculation."""
+        return all(isinstance(constraint, Values | Like) for f in self.filters for constraint in f.constraints)
+
     def find_union(self, others: Iterable[Item]) -> tuple[SubscriptionId, ...] | None:
-        """Return ids of others that are proved to cover this item together and live as long."""
+        """Return ids of others that are proved to cover this item together and expire no earlier."""
         lasting = (other for other in others if outlives(other.subscription, self.subscription))
         helping = (other for other in lasting if self._may_use(other))
         named = [(other.id, other.subscription) for other in itertools.islice(helping, MAX_OTHERS)]
-        return find_union(self.filters, named, UNION_PIECES) if len(named) > 1 else None
+        if len(named) < 2:
+            return None
+        budget = Budget(UNION_PIECES)
+        union = find_union(self.filters, named, UNION_PIECES, budget)
+        self._note(union, budget)
+        return union
 
     def _may_use(self, other: Item) -> bool:
         """Whether another item may cover a part of this one that a proof can use.
@@ -111,20 +137,22 @@ class Item:
         Parts cut off by a ball, a region or a pattern can hardly be proved empty by further ones of those
         kinds, so a filter helps only if this item implies all of its conditions of those kinds.
         """
-        conditions = [[one for one in f.constraints if not isinstance(one, Values)] for f in other.filters]
+        conditions = [
+            [constraint for constraint in f.constraints if not isinstance(constraint, Values)] for f in other.filters
+        ]
         return any(
-            all(piece.get(one.attribute, UNCONSTRAINED).implies(one) for one in some)
+            all(piece.get(constraint.attribute, UNCONSTRAINED).implies(constraint) for constraint in constraints)
             for piece in self.pieces or ()
-            for some in conditions
+            for constraints in conditions
         )
 
 
 def _has_values(filter: Filter) -> bool:
-    return any(isinstance(one, Values) for one in filter.constraints)
+    return any(isinstance(constraint, Values) for constraint in filter.constraints)
 
 
 def _spread(pieces: list[Piece]) -> list[Piece]:
-    """Return the first, the last and some pieces between."""
+    """Return the first, the last and some of the pieces between them."""
     step = max(1, len(pieces) // MAX_SAMPLES)
     return [*pieces[:-1:step][:MAX_SAMPLES], *pieces[-1:]]
 
@@ -147,6 +175,10 @@ def _corners(piece: Piece) -> list[Event]:
 def may_match(event: Event, filters: Sequence[Filter]) -> bool:
     """Whether the values and patterns of some filter accept an event; balls and regions are not asked."""
     return any(
-        all(constraint_holds(event, one) for one in filter.constraints if isinstance(one, Values | Like))
+        all(
+            constraint_holds(event, constraint)
+            for constraint in filter.constraints
+            if isinstance(constraint, Values | Like)
+        )
         for filter in filters
     )

@@ -1,4 +1,4 @@
-"""Perfect merges over a set: join everything that differs on one attribute only.
+"""Finds perfect merges in a set: joins filters that differ on one attribute only.
 
 Two filters that agree on all attributes but one have the same *remainder* without it, so a table from
 remainder to filters finds all joinable groups at once, without comparing pairs; the values of a group are
@@ -45,30 +45,34 @@ class _Item:
 def perfect_merges(
     group: Sequence[Subscription], taken: Collection[SubscriptionId], schema: Schema
 ) -> list[tuple[tuple[SubscriptionId, ...], Subscription]]:
-    """Return what remains of a group of one namespace, each with the ids it stands for.
+    """Return the remaining subscriptions of a group of one namespace, each with the ids that it replaces.
 
     Subscriptions of several filters, or with a tree, and those of different expiry are left alone.
     """
-    items = [_Item((one.id,), one.filters[0], one.expires) for one in group if _is_plain(one)]
-    names = sorted({name for one in items for name in one.filter.attributes})
+    items = [
+        _Item((subscription.id,), subscription.filters[0], subscription.expires)
+        for subscription in group
+        if _is_plain(subscription)
+    ]
+    names = sorted({name for item in items for name in item.filter.attributes})
     while True:
         before = len(items)
         for name in names:
             items = _joined_on(name, items, schema)
         if len(items) == before:
             break
-    known = {one.id: one for one in group}
+    by_id = {subscription.id: subscription for subscription in group}
     result: list[tuple[tuple[SubscriptionId, ...], Subscription]] = []
-    result += (((one.id,), one) for one in group if not _is_plain(one))
+    result += (((subscription.id,), subscription) for subscription in group if not _is_plain(subscription))
     used = set(taken)
-    for item in sorted(items, key=lambda one: id_order(one.ids[0])):
-        first = known[item.ids[0]]
+    for item in sorted(items, key=lambda item: id_order(item.ids[0])):
+        first = by_id[item.ids[0]]
         result.append((item.ids, first if len(item.ids) == 1 else _named(item, first.namespace, used)))
     return sorted(result, key=lambda pair: id_order(pair[0][0]))
 
 
 def merge_places(group: Group, story: Story) -> None:
-    """Tell which places of a group are kept as they are and which are merged.
+    """Report which places of a group are kept unchanged and which are merged.
 
     Of many boxes only those that share a remainder with another are looked at, and those that share one with
     what these became, until there are no more.
@@ -77,24 +81,24 @@ def merge_places(group: Group, story: Story) -> None:
     if len(chosen) > MANY and not group.has_special:
         chosen = group.plain[find_shared_remainders(group.boxes)]
     while True:
-        some = [group.subscriptions[place] for place in chosen.tolist()]
-        merged = perfect_merges(some, {one.id for one in some}, group.schema)
-        more = _sharing(group, chosen, [one for ids, one in merged if len(ids) > 1])
+        candidates = [group.subscriptions[place] for place in chosen.tolist()]
+        merged = perfect_merges(candidates, {subscription.id for subscription in candidates}, group.schema)
+        more = _sharing(group, chosen, [subscription for ids, subscription in merged if len(ids) > 1])
         if not more.size:
             break
         chosen = np.union1d(chosen, more)
-    place_of = {one.id: place for one, place in zip(some, chosen.tolist(), strict=True)}
+    place_of = {subscription.id: place for subscription, place in zip(candidates, chosen.tolist(), strict=True)}
     story.keep(np.setdiff1d(group.places, chosen, assume_unique=True).tolist())
-    for names, one in merged:
+    for names, subscription in merged:
         places = tuple(sorted(place_of[name] for name in names))
         if len(places) == 1:
             story.keep(places)
         else:
-            story.merge(places, one)
+            story.merge(places, subscription)
 
 
 def _sharing(group: Group, chosen: IntArray, merged: Sequence[Subscription]) -> IntArray:
-    """Return boxes that were not looked at and agree with a merged one on all axes but one."""
+    """Return boxes that were not tried yet and equal a merged one on all axes but one."""
     left = np.flatnonzero(~np.isin(group.plain, chosen))
     if not left.size or not merged:
         return np.zeros(0, np.int64)
@@ -104,8 +108,8 @@ def _sharing(group: Group, chosen: IntArray, merged: Sequence[Subscription]) -> 
     return group.plain[left[sharing[sharing < left.size]]] if (sharing >= left.size).any() else np.zeros(0, np.int64)
 
 
-def _is_plain(one: Subscription) -> bool:
-    return len(one.filters) == 1 and one.filters[0].rest is None
+def _is_plain(subscription: Subscription) -> bool:
+    return len(subscription.filters) == 1 and subscription.filters[0].rest is None
 
 
 def _named(item: _Item, namespace: str, used: set[SubscriptionId]) -> Subscription:
@@ -120,14 +124,16 @@ def _joined_on(name: str, items: Sequence[_Item], schema: Schema) -> list[_Item]
     """Join the items whose filters agree on everything but this attribute."""
     groups: dict[object, dict[object, list[_Item]]] = {}
     for item in items:
-        remainder = tuple(one for one in item.filter.constraints if one.attribute != name)
+        remainder = tuple(constraint for constraint in item.filter.constraints if constraint.attribute != name)
         conditions = tuple(
-            one for one in item.filter.constraints if one.attribute == name and not isinstance(one, Values)
+            constraint
+            for constraint in item.filter.constraints
+            if constraint.attribute == name and not isinstance(constraint, Values)
         )
         groups.setdefault((item.expires, remainder), {}).setdefault(conditions, []).append(item)
     result: list[_Item] = []
     for by_conditions in groups.values():
-        united = [one for some in by_conditions.values() for one in _united(name, some, schema)]
+        united = [joined for alternatives in by_conditions.values() for joined in _united(name, alternatives, schema)]
         different = len(by_conditions) > 1 and len(united) <= MAX_PAIRWISE
         result += _joined_pairwise(united, schema) if different else united
     return result
@@ -138,8 +144,12 @@ def _united(name: str, items: Sequence[_Item], schema: Schema) -> list[_Item]:
     if len(items) == 1:
         return list(items)
     first = items[0].filter
-    allowed = ValueSet.any_of([one.filter.allowed(name) for one in items])
-    others = tuple(one for one in first.constraints if not (isinstance(one, Values) and one.attribute == name))
+    allowed = ValueSet.any_of([item.filter.allowed(name) for item in items])
+    others = tuple(
+        constraint
+        for constraint in first.constraints
+        if not (isinstance(constraint, Values) and constraint.attribute == name)
+    )
     joined = filter_of((*others, Values(name, allowed)))
     assert joined is not None  # each of the items could hold
     if is_writable(joined, schema):
@@ -152,17 +162,17 @@ def _joined_pairwise(items: Sequence[_Item], schema: Schema) -> list[_Item]:
     done: list[_Item] = []
     waiting = list(reversed(items))
     while waiting:
-        one = waiting.pop()
-        for place, other in enumerate(done):
-            union = join_filters(other.filter, one.filter)
+        item = waiting.pop()
+        for position, other in enumerate(done):
+            union = join_filters(other.filter, item.filter)
             if union is not None and is_writable(union, schema):
-                del done[place]
-                waiting.append(_Item(_ids((other, one)), union, one.expires))
+                del done[position]
+                waiting.append(_Item(_ids((other, item)), union, item.expires))
                 break
         else:
-            done.append(one)
+            done.append(item)
     return done
 
 
 def _ids(items: Sequence[_Item]) -> tuple[SubscriptionId, ...]:
-    return tuple(sorted((id for one in items for id in one.ids), key=id_order))
+    return tuple(sorted((id for item in items for id in item.ids), key=id_order))

@@ -1,4 +1,4 @@
-"""Deliveries that carry only some attributes of an event: what a subscription names as its ``fields``."""
+"""Deliveries that carry only some attributes of an event: the ``fields`` of a subscription."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def check_fields(fields: tuple[str, ...], schema: Schema, *, learns: bool) -> No
         raise LimitError("fields of a subscription", len(fields), MAX_ATTRIBUTES)
     if duplicates := sorted({name for name in fields if fields.count(name) > 1}):
         raise ModelError(f"fields: duplicate name {duplicates[0]!r}")
-    known = {*schema, *(name.split(".")[0] for name in schema)}
-    unknown = [name for name in fields if not name or (not learns and name not in known)]
+    schema_names = {*schema, *(name.split(".")[0] for name in schema)}
+    unknown = [name for name in fields if not name or (not learns and name not in schema_names)]
     if unknown:
-        raise ModelError(f"fields: there is no attribute {unknown[0]!r}; choose from {', '.join(sorted(known)[:20])}")
+        raise ModelError(
+            f"fields: there is no attribute {unknown[0]!r}; choose from {', '.join(sorted(schema_names)[:20])}"
+        )
 
 
 class FieldLists:
@@ -48,27 +50,31 @@ class FieldLists:
         self._fields: dict[Link, dict[tuple[str, SubscriptionId], tuple[str, ...]]] = {}
 
     def put(self, link: Link, message: m.Subscribe, fields: tuple[str, ...]) -> None:
-        """Note the fields of a subscription; none: all."""
+        """Note the fields of a subscription; empty: all."""
         self.forget(link, message)
         if fields:
             self._fields.setdefault(link, {})[message.namespace, message.id] = fields
 
     def forget(self, link: Link, message: m.Subscribe) -> None:
-        """Drop what is known of a subscription."""
-        mine = self._fields.get(link)
-        if mine is not None and mine.pop((message.namespace, message.id), None) is not None and not mine:
+        """Drop the fields of a subscription."""
+        by_subscription = self._fields.get(link)
+        if (
+            by_subscription is not None
+            and by_subscription.pop((message.namespace, message.id), None) is not None
+            and not by_subscription
+        ):
             del self._fields[link]
 
     def narrow(self, link: Link, delivery: m.Delivery) -> m.Delivery:
         """Return a delivery with the fields that its subscriptions name; whole if one of them names none."""
-        mine = self._fields.get(link)
-        if mine is None:
+        by_subscription = self._fields.get(link)
+        if by_subscription is None:
             return delivery
         event = delivery.event
-        wanted = [mine.get((event.namespace, id)) for id in delivery.subscriptions]
-        if None in wanted:
+        field_lists = [by_subscription.get((event.namespace, id)) for id in delivery.subscriptions]
+        if None in field_lists:
             return delivery
-        names = frozenset(name for fields in wanted for name in fields or ())
+        names = frozenset(name for fields in field_lists for name in fields or ())
         return m.Delivery(
             m.Published(event.id, event.namespace, keep_fields(event.payload, names)), delivery.subscriptions
         )

@@ -1,4 +1,4 @@
-"""What the process around a broker's edge asks about shared queues. These messages never cross a wire.
+"""Requests about shared queues, by the process around a broker's edge. These messages never cross a wire.
 
 Each is handled in one transaction and answered (`Answer`) with `Taken` or `Settled`.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tamis.node.effects import Link
 
-__all__ = ["Bury", "Drop", "Replay", "Request", "Settle", "Settled", "Shared", "Take", "Taken"]
+__all__ = ["Bury", "Drop", "Fail", "Replay", "Request", "Settle", "Settled", "Shared", "Take", "Taken"]
 
 #: Numbers of messages in a queue with their bodies.
 Letters = tuple[tuple[int, bytes], ...]
@@ -18,9 +18,9 @@ Letters = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True)
 class Take:
-    """A consumer wants messages that no other consumer holds; they are its own for ``seconds``.
+    """A consumer takes messages that no other consumer holds; it holds them for ``seconds``.
 
-    A message that was taken ``most`` times and never acknowledged is not given out again; 0: there is no limit.
+    A message that was taken ``most`` times without an acknowledgement is not taken again; 0: there is no limit.
     """
 
     link: Link
@@ -32,16 +32,16 @@ class Take:
 
 @dataclass(frozen=True)
 class Taken:
-    """The numbers of the messages that a consumer holds now, each with how often it was taken; and worn-out ones."""
+    """The messages that a consumer holds now, as ``{number: times taken}``; and worn-out messages."""
 
     numbers: Mapping[int, int]
-    #: Messages that were taken as often as they may be: their bodies are to be put into the dead letters.
+    #: Messages that were taken as often as allowed: their bodies must be moved to the dead letters.
     worn: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Settle:
-    """A consumer has dealt with messages that it holds, or gives them back."""
+    """A consumer settles messages that it holds, or releases them."""
 
     link: Link
     consumer: str
@@ -50,8 +50,22 @@ class Settle:
 
 
 @dataclass(frozen=True)
+class Fail:
+    """Messages were delivered over another interface and not acknowledged; each counts as taken once more.
+
+    The answer is a `Taken` whose ``worn`` are the messages that were delivered ``most`` times, or are settled.
+    Without ``is_sure`` the reader may have failed on other messages: none becomes worn out by that.
+    """
+
+    link: Link
+    numbers: tuple[int, ...]
+    most: int
+    is_sure: bool = True
+
+
+@dataclass(frozen=True)
 class Bury:
-    """Worn-out messages of a queue go to its dead letters."""
+    """Moves worn-out messages of a queue to its dead letters."""
 
     link: Link
     dead: Link
@@ -61,7 +75,7 @@ class Bury:
 
 @dataclass(frozen=True)
 class Replay:
-    """Dead letters go back to the end of their queue."""
+    """Moves dead letters back to the end of their queue."""
 
     link: Link
     dead: Link
@@ -70,13 +84,13 @@ class Replay:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dead letters are no longer needed."""
+    """Deletes dead letters."""
 
     dead: Link
     numbers: tuple[int, ...]
 
 
-Request = Take | Settle | Bury | Replay | Drop
+Request = Take | Settle | Fail | Bury | Replay | Drop
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of some messages: how many are settled, and which the consumer no longer held."""
+    """The result of a request: how many messages are settled, and which the consumer no longer held."""
 
     count: int
     late: tuple[int, ...] = ()

@@ -1,9 +1,9 @@
-"""Who holds which message of a shared queue, how often each was taken, and which are settled out of order.
+"""Shared queues: which consumer holds which message, how often each was taken, and which are settled out of order.
 
-A stream is acknowledged from its beginning. Consumers settle messages in any order, so what is settled beyond the first
-open message is noted here, one record per message, until the stream can be acknowledged up to it. A message is *held*
-by a consumer until a moment; when that has passed, any consumer may take it. Holds and counts are on disk before a
-consumer sees a message: neither a restart nor a take-over forgets them.
+A stream is acknowledged from its beginning. Consumers settle messages in any order, so settled messages after the first
+open one are noted here, one record per message, until the stream can be acknowledged up to them. A message is *held* by
+a consumer until a moment; after that, any consumer may take it. Holds and counts are on disk before a consumer receives
+a message, so that neither a restart nor a take-over forgets them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tamis.node.effects import Answer, Effect, Key, Link, Send
 from tamis.node.records import Hold
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
-from tamis.routing.consumers.requests import Bury, Drop, Replay, Request, Settle, Settled, Take, Taken
+from tamis.routing.consumers.requests import Bury, Drop, Fail, Replay, Request, Settle, Settled, Take, Taken
 
 __all__ = ["MAX_DEAD_LETTERS", "WINDOW", "Sharing"]
 
@@ -35,9 +35,21 @@ class Sharing:
         self._holds: dict[Link, dict[int, Hold]] = {}
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back what an earlier life persisted."""
+        """Restore what an earlier life persisted."""
         for (link, number), hold in records.HELD.items(stored):
             self._holds.setdefault(link, {})[int(number)] = hold
+
+    def first_open(self, link: Link) -> int:
+        """Return the number of the first message that is neither acknowledged nor settled; it may not exist yet."""
+        number = self._waiting(link).start
+        while self.is_settled(link, number):
+            number += 1
+        return number
+
+    def has_failed(self, link: Link) -> bool:
+        """Whether a reader has failed on the first open message of a queue."""
+        holds = self._holds.get(link)
+        return bool(holds and holds.get(self.first_open(link), Hold()).deliveries)
 
     def is_settled(self, link: Link, number: int) -> bool:
         """Whether a message that is not acknowledged was settled out of order."""
@@ -49,11 +61,13 @@ class Sharing:
         return [records.HELD.drop(link, str(number)) for number in self._holds.pop(link, {})]
 
     def handle(self, request: Request, now: float) -> list[Effect]:
-        """Take one request; return everything that follows from it, as one transaction."""
+        """Handle one request; return all its effects, as one transaction."""
         if isinstance(request, Take):
             return self.take(request, now)
         if isinstance(request, Settle):
             return self.settle(request)
+        if isinstance(request, Fail):
+            return self.fail(request, now)
         if isinstance(request, Bury):
             return self.bury(request, now)
         return self.replay(request) if isinstance(request, Replay) else self.drop(request)
@@ -79,7 +93,7 @@ class Sharing:
         return [*effects, Answer(Taken(taken, tuple(worn)))]
 
     def settle(self, request: Settle) -> list[Effect]:
-        """Take note of what a consumer has dealt with, and of what it gives back."""
+        """Settle messages of a consumer, and release those that it gives back."""
         link, effects = request.link, self._trim(request.link)
         holds = self._holds.setdefault(link, {})
         late: list[int] = []
@@ -97,12 +111,34 @@ class Sharing:
         count = len(dict.fromkeys((*request.done, *request.released))) - len(late)
         return [*effects, *finished, Answer(Settled(count, tuple(late), floor))]
 
+    def fail(self, request: Fail, now: float) -> list[Effect]:
+        """Count deliveries without an acknowledgement; messages that a consumer holds are not counted here.
+
+        A settled message is returned as worn out, too: its reader must not try it again.
+        """
+        link, moment, worn = request.link, round(now * 1e6), list[int]()
+        effects, holds, waiting = self._trim(link), self._holds.setdefault(link, {}), self._waiting(link)
+        for number in request.numbers:
+            hold = holds.get(number, Hold())
+            if number in waiting and hold.is_done:
+                worn.append(number)
+            if number not in waiting or hold.is_done or hold.until > moment:
+                continue
+            deliveries = hold.deliveries + 1
+            if request.is_sure and deliveries >= request.most:
+                worn.append(number)
+            elif not request.is_sure:
+                deliveries = max(1, hold.deliveries, min(deliveries, request.most - 1))
+            holds[number] = Hold(deliveries)
+            effects.append(records.HELD.put(link, str(number), value=holds[number]))
+        return [*effects, Answer(Taken({}, tuple(worn)))]
+
     def bury(self, request: Bury, now: float) -> list[Effect]:
         """Move worn-out messages to the dead letters; one that was settled or taken meanwhile stays."""
         holds, moment = self._holds.get(request.link, {}), round(now * 1e6)
         letters = [(number, body) for number, body in request.letters if _is_worn(holds.get(number), request, moment)]
         messages = [m.decode(body, request.link) for _, body in letters]
-        moved: list[Effect] = [Send(request.dead, one) for one in messages if isinstance(one, m.Delivery)]
+        moved: list[Effect] = [Send(request.dead, message) for message in messages if isinstance(message, m.Delivery)]
         waiting = self._waiting(request.dead)
         excess = waiting[: max(0, len(waiting) + len(moved) - MAX_DEAD_LETTERS)]
         dropped, beginning = self._finish(request.dead, excess)
@@ -110,7 +146,7 @@ class Sharing:
         return [*moved, *dropped, *finished, Answer(Settled(len(letters), floors=beginning | floor))]
 
     def replay(self, request: Replay) -> list[Effect]:
-        """Put dead letters behind what waits in their queue; each once."""
+        """Move dead letters to the end of their queue, each once."""
         present = self._waiting(request.dead)
         letters = [
             (number, body)
@@ -122,9 +158,11 @@ class Sharing:
         return [*moved, *finished, Answer(Settled(len(letters), floors=floor))]
 
     def drop(self, request: Drop) -> list[Effect]:
-        """Forget dead letters."""
+        """Delete dead letters."""
         present = self._waiting(request.dead)
-        numbers = [one for one in request.numbers if one in present and not self.is_settled(request.dead, one)]
+        numbers = [
+            number for number in request.numbers if number in present and not self.is_settled(request.dead, number)
+        ]
         finished, floor = self._finish(request.dead, numbers)
         return [*finished, Answer(Settled(len(numbers), floors=floor))]
 
@@ -142,15 +180,15 @@ class Sharing:
         return range(end.acknowledged + 1, end.sent + 1)
 
     def _trim(self, link: Link) -> list[Effect]:
-        """Drop what was acknowledged with the stream since, as `POST .../acknowledge` does."""
+        """Drop the holds of messages that were acknowledged with the stream meanwhile, as by `POST .../acknowledge`."""
         holds, floor = self._holds.get(link, {}), self._waiting(link).start - 1
-        gone = [number for number in holds if number <= floor]
-        for number in gone:
+        acknowledged = [number for number in holds if number <= floor]
+        for number in acknowledged:
             del holds[number]
-        return [records.HELD.drop(link, str(number)) for number in gone]
+        return [records.HELD.drop(link, str(number)) for number in acknowledged]
 
     def _finish(self, link: Link, numbers: Iterable[int]) -> tuple[list[Effect], dict[Link, int]]:
-        """Settle messages; return what to persist, and up to where the stream may be acknowledged."""
+        """Settle messages; return what to persist, and the number up to which the stream may be acknowledged."""
         holds, floor = self._holds.setdefault(link, {}), self._waiting(link).start - 1
         effects: list[Effect] = []
         for number in numbers:

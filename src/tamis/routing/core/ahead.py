@@ -1,13 +1,13 @@
-"""Costly events are matched beside the event loop, before the step that routes them (promise S26).
+"""Costly events are matched in another thread, before the step that routes them (promise S26).
 
-Matching one event cannot be interrupted, and it may take long: hundreds of patterns meet a string of 250,000
-characters, or a hundred thousand expressions an event of one number. Such an event is accepted and kept like every
-other slice (`tamis.routing.core.publications`), but its readers are searched for in a `Job`, which runs in another
-thread. The step that routes the event then has them at hand.
+Matching one event cannot be interrupted, and it may take long: hundreds of patterns on a string of 250,000 characters,
+or a hundred thousand expressions on a single number. Such an event is accepted and stored like every other slice
+(`tamis.routing.core.publications`), but a `Job` in another thread finds its readers. The step that routes the event
+then uses the result.
 
-The loop changes the table meanwhile. An index gives its readers every subscription that was there throughout. What was
-replaced meanwhile is matched in a second run of the job, by its filters as they are then; a neighbour that has asked
-for something else meanwhile gets the event anyway, and passes it on only to those that want it.
+The event loop changes the table meanwhile. An index finds every subscription that exists during the whole search.
+Subscriptions that were replaced meanwhile are matched in a second run of the job, with their filters at that time; a
+neighbour whose entries changed meanwhile gets the event in any case, and forwards it only where it is wanted.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tamis.routing.core.routing_table import Part, RoutingTable, TableChanges
 
 __all__ = ["Ahead", "Job"]
 
-#: Bytes of an event times bytes of the subscriptions of its namespace up to which matching takes below 20 ms,
-#: whatever they are: regular expressions, the slowest of all, take about a second for 10**9.
+#: Bytes of an event times bytes of the subscriptions of its namespace. Up to this product matching takes below 20 ms,
+#: whatever the filters are: regular expressions, the slowest of all, take about a second for 10**9.
 LIGHT = 1 << 24
 
-#: Bytes of an event from which on one of its strings or regions may cost more than all events before it.
+#: From this size in bytes on, one string or region of an event may cost more than all events before it.
 LONG_EVENT = 4_096
 
-#: Seconds of CPU time from which on the events of a namespace are always matched beside the loop.
+#: From this CPU time in seconds per event on, the events of a namespace are always matched in another thread.
 HEAVY_SECONDS = 0.01
 
 #: Seconds that a job of several events should take, and their number.
@@ -51,9 +51,9 @@ _NO_SCHEMA = Schema()
 
 
 class _Cost(NamedTuple):
-    """Seconds of the two costliest events of a namespace, and the weight of its subscriptions when that was learned.
+    """Seconds of the two costliest events of a namespace, and the bytes of its subscriptions at that time.
 
-    The costliest alone says nothing: a kernel may have been loaded meanwhile.
+    The costliest alone is not reliable: a kernel may have been loaded meanwhile.
     """
 
     most: float = 0.0
@@ -65,27 +65,27 @@ _UNKNOWN = _Cost(most=1.0)
 
 
 class Job:
-    """Searches for the readers and the next hops of some events; `run` may be called in another thread."""
+    """Finds the readers and the next hops of events; `run` may be called in another thread."""
 
     def __init__(
         self, table: RoutingTable, events: Sequence[tuple[m.Published, Event]], came_from: Link, n_asked: int
     ) -> None:
         self.events = events
-        #: Events that it was asked about; those that cannot be read are left out.
+        #: The number of events of the request, including those that cannot be read.
         self.n_asked = n_asked
-        #: Whether the answer is complete.
+        #: Whether the result is complete.
         self.is_ready = False
         #: ``{id of an event: its next hops, and the keys of its readers}``; an event that is missing is matched later.
         self.routes: dict[m.EventId, Route] = {}
-        #: Subscriptions that were replaced during the first run, as they were after it.
+        #: Subscriptions that were replaced during the first run, in their state after it.
         self.replaced: list[Subscription] = []
-        #: What changed in the table during the search.
+        #: Changes of the table during the search.
         self.changes = TableChanges()
         self._table = table
         self._came_from = came_from
 
     def run(self) -> None:
-        """Match the events, or match what was replaced during the first run."""
+        """Match the events; in a second run, match the subscriptions that were replaced during the first."""
         for event, values in self.events:
             if event.id not in self.routes:
                 hops = self._table.next_hops(values, event.namespace, self._came_from, Part.BESIDE)
@@ -93,54 +93,62 @@ class Job:
                 self.routes[event.id] = (hops, keys)
                 continue
             keys = self.routes[event.id][1]
-            mine = (one for one in self.replaced if one.namespace == event.namespace and one.id not in keys)
-            keys += [one.id for one in mine if any(matches(values, filter) for filter in one.filters)]
+            candidates = (
+                subscription
+                for subscription in self.replaced
+                if subscription.namespace == event.namespace and subscription.id not in keys
+            )
+            keys += [
+                subscription.id
+                for subscription in candidates
+                if any(matches(values, filter) for filter in subscription.filters)
+            ]
 
     def complete(self) -> None:
-        """Add the neighbours that only the loop may ask, and those whose filters changed during the search."""
+        """Add the neighbours whose tables only the event loop may read, and those whose filters changed meanwhile."""
         for event, values in self.events:
             if event.id in self.routes:
                 hops, keys = self.routes[event.id]
-                more = self._table.next_hops(values, event.namespace, self._came_from, Part.HERE)
-                self.routes[event.id] = (sorted({*hops, *more, *self.changes.links} - {self._came_from}), keys)
+                local_hops = self._table.next_hops(values, event.namespace, self._came_from, Part.HERE)
+                self.routes[event.id] = (sorted({*hops, *local_hops, *self.changes.links} - {self._came_from}), keys)
         self.is_ready = True
 
 
 class Ahead:
-    """Which events are costly, and the jobs for them: several at a time, in the order in which they were asked for.
+    """Decides which events are costly, and runs the jobs for them: several at a time, in the order of `ask`.
 
-    A source has one job at a time, so the costly events of one principal delay those of another by their share of the
-    processor only.
+    A source has one job at a time, so the costly events of one principal delay those of another only by sharing the
+    processor.
     """
 
     def __init__(self, routing: EventRouting, weight: Callable[[str], int]) -> None:
         self._routing = routing
         self._weight = weight
-        #: ``{namespace: its cost}``, what was learned last at the end.
+        #: ``{namespace: its cost}``, the most recently learned last.
         self._known: dict[str, _Cost] = {}
         self._waiting: deque[Job] = deque()
         self._n_running = 0
-        #: Called with a job that is to be run: call its `run`, and then `conclude`.
+        #: Called with a job to run: must call its `run`, and then `conclude`.
         self.on_job: Callable[[Job], None] = self._run_at_once
         #: Called when the events of a job can be routed.
         self.on_ready: Callable[[], None] = lambda: None
 
     def costly_events(self, events: Sequence[m.Published]) -> int:
-        """Return how many of the first events are to be matched beside the loop, as one job; 0: the first is not."""
+        """Return how many of the first events one job should match in another thread; 0: the first is not costly."""
         if not self.is_costly(events[0]):
             return 0
-        most = 1 if len(events[0].payload) >= LONG_EVENT else self._pace(events[0].namespace)
-        chosen = takewhile(lambda event: len(event.payload) < LONG_EVENT and self.is_costly(event), events[1:most])
+        limit = 1 if len(events[0].payload) >= LONG_EVENT else self._pace(events[0].namespace)
+        chosen = takewhile(lambda event: len(event.payload) < LONG_EVENT and self.is_costly(event), events[1:limit])
         return 1 + sum(1 for _ in chosen)
 
     def ask(self, events: Sequence[m.Published], sender: Link) -> Job:
-        """Return a job for some events; it is begun when the ones before it are done."""
+        """Return a queued job for events; it starts when its turn comes."""
         job = Job(self._routing.table, self._routing.readable(events), sender, len(events))
         self._waiting.append(job)
         return job
 
     def begin(self) -> Job | None:
-        """Return the next job, whose `run` is to be called; None: there is none, or too many are under way."""
+        """Return the next job to run; None: there is none, or too many are running."""
         if self._n_running == MOST_JOBS or not self._waiting:
             return None
         job = self._waiting.popleft()
@@ -149,15 +157,19 @@ class Ahead:
         return job
 
     def finish(self, job: Job, seconds: float, error: Exception | None = None) -> bool:
-        """Take note that a job has run; return whether it is ready, otherwise it is to be run again.
+        """Note that a job has run; return whether it is ready. If not, it must run again.
 
-        After an error it is ready without an answer: what it did not find, a step of the loop finds.
+        After an error it is ready without a result: a step of the event loop then matches its events.
         """
         if error is not None:
             job.routes.clear()
         elif job.changes.replaced and not job.replaced:
-            held = self._routing.table.group(job.changes.replaced)
-            keys = [(client_key(client, one.namespace, one.id), one) for client, many in held.items() for one in many]
+            readers = self._routing.table.group(job.changes.replaced)
+            keys = [
+                (client_key(client, interest.namespace, interest.id), interest)
+                for client, interests in readers.items()
+                for interest in interests
+            ]
             job.replaced = [interest.named(key) for key, interest in keys]
             if job.replaced:
                 return False
@@ -170,12 +182,12 @@ class Ahead:
         return True
 
     def start(self) -> None:
-        """Begin the jobs that may run."""
+        """Start the jobs that may run."""
         while (job := self.begin()) is not None:
             self.on_job(job)
 
     def conclude(self, job: Job, seconds: float = 0.0, error: Exception | None = None) -> None:
-        """Take note that a job has run, in ``seconds`` of CPU time; run it again if that is needed."""
+        """Note that a job has run, in ``seconds`` of CPU time; run it again if needed."""
         if not self.finish(job, seconds, error):
             self.on_job(job)
             return
@@ -187,15 +199,15 @@ class Ahead:
         self.conclude(job)
 
     def learn(self, namespace: str, seconds: float) -> None:
-        """Take note of the CPU time that one event took; a namespace stays as heavy as it was twice."""
+        """Note the CPU time of one event; two costly events make a namespace costly until it has grown."""
         weight, cost = self._weight(namespace), self._known.pop(namespace, _UNKNOWN)
-        most, second = (cost.most, cost.second) if 2 * weight <= 3 * cost.weight else (0.0, 0.0)
-        self._known[namespace] = _Cost(max(most, seconds), max(second, min(most, seconds)), weight)
+        highest, second = (cost.most, cost.second) if 2 * weight <= 3 * cost.weight else (0.0, 0.0)
+        self._known[namespace] = _Cost(max(highest, seconds), max(second, min(highest, seconds)), weight)
         if len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]
 
     def is_costly(self, event: m.Published) -> bool:
-        """Whether an event is to be matched beside the loop."""
+        """Whether an event must be matched in another thread."""
         weight = self._weight(event.namespace)
         if weight * len(event.payload) <= LIGHT:
             return False

@@ -1,22 +1,23 @@
-"""A broker's mind: subscriptions come in and are made known where they must be; events go where they are wanted.
+"""The logic of a broker: announces subscriptions to the neighbours that must know them, and routes events.
 
-`BrokerCore.handle` is pure: no clock, no socket, no chance. Clients and neighbours are links to it, known by name. It
-answers with effects, all of one call in one transaction.
+`BrokerCore.handle` is deterministic: no clock, no socket, no random numbers. Clients and neighbours are links, known by
+name. It returns effects; all effects of one call are one transaction.
 
-What a broker does with a message:
+How a broker handles each message:
 
 * `Subscribe`, `Unsubscribe` of a client change the interests; each other neighbour gets one `Update` with what changes
   for it, or nothing. The client is sent ACCEPTED at once and ACTIVE when all neighbours have confirmed.
 * `Update` of a neighbour does the same with the entries of that neighbour, and is confirmed when all others have.
 * `Publish` goes to the neighbours behind which a subscription may match and, one copy each, to the matching clients.
-* `LinkUp` says that a neighbour or client knows nothing of us: it gets the whole table, and what it has not
-  acknowledged. A neighbour gets its table only when all *other* neighbours have sent theirs, because until then the
+* `LinkUp` means that a neighbour or client has none of our state: it gets the whole table, and all messages that it has
+  not acknowledged. A neighbour gets its table only when all *other* neighbours have sent theirs, because until then the
   contents are unknown; a neighbour that waits for its table forwards everything meanwhile.
-* `LinkFull` says that too much waits for a link, `Pause` that this is so behind a neighbour: events of clients that
-  would go there are refused until `LinkFree` or `Resume` comes (`tamis.routing.core.flow`). What changes for a
-  neighbour while its link is full is not sent one by one: it gets the whole table when the link is free.
-* `AddLink` and `RemoveLink` of an operator change the neighbours. A new one is met like any other that knows nothing of
-  us. What it is to be sent is put together in slices, one per step, and so is withdrawn what a removed one asked for.
+* `LinkFull` means that the outbox of a link is full, `Pause` that this is so behind a neighbour: events of clients that
+  would take that link are refused until `LinkFree` or `Resume` (`tamis.routing.core.flow`). While a link is full its
+  neighbour is not sent single changes: it gets the whole table when the link is free.
+* `AddLink` and `RemoveLink` of an operator change the neighbours. A new neighbour is treated like one that has none of
+  our state. Its table is assembled in slices, one per step. The entries of a removed neighbour are withdrawn in slices,
+  too.
 """
 
 from __future__ import annotations
@@ -41,16 +42,18 @@ from tamis.routing.core.event_routing import EventRouting, client_key
 from tamis.routing.core.expiry import Expiry, Place
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
-from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
+from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
+from tamis.routing.link_changes import link_handlers, restore_rings
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
+from tamis.routing.rings import Rings
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
-#: What only neighbours say. It is about a life of theirs, so what was not acknowledged is never said again to another.
+#: Messages that only neighbours send. They refer to one life of the receiver, so they are never sent again to another.
 _OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
 
 #: The records that hold ranges of neighbours.
@@ -59,17 +62,17 @@ _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 #: Entries of a removed neighbour that are withdrawn in one step, and interests that a new one's summaries take.
 CHANGED_AT_ONCE = 256
 
-#: Seconds after which a client is told why its subscription is not active.
+#: Seconds after which a client is told which neighbours have not confirmed its subscription.
 PATIENCE_SECONDS = 30.0
 
 
 class BrokerCore:
     """One broker of an acyclic network; ``neighbours`` gives the policy of the link to each of them.
 
-    ``counters`` go on counting when a broker restarts, if they are given. ``cells`` are those in which neighbours speak
-    that tell ranges, when no policy here says. ``merging`` runs the merges of the table's indexes. After ``patience``
-    seconds the client of a subscription that is not active is sent the neighbours that have not confirmed it.
-    ``drops`` are the links that are not sent events while they are full.
+    ``counters`` of an earlier life continue counting. ``cells`` are the cells of ranges that neighbours send, if no
+    policy of this broker defines them. ``merging`` runs the merges of the table's indexes. After ``patience`` seconds
+    the client of a subscription that is not active is sent the neighbours that have not confirmed it. ``drops`` are the
+    links that drop events while they are full.
     """
 
     def __init__(
@@ -89,8 +92,9 @@ class BrokerCore:
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
-        self.events = EventRouting(self.table, content, self._confirmations, Flow(neighbours, drops), self.counters)
-        #: Neighbours that are there and know nothing of us; each gets its table once all others have spoken.
+        flow = Flow(neighbours, drops, rings=Rings(name, neighbours))
+        self.events = EventRouting(self.table, content, self._confirmations, flow, self.counters)
+        #: Neighbours that need our table; each gets it once all others have sent theirs.
         self._waiting_for_table: set[Link] = set()
         #: Neighbours that have our table, so that changes are enough.
         self._has_table: set[Link] = set()
@@ -106,9 +110,8 @@ class BrokerCore:
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
             m.LinkGap: lambda message, sender, now: self.events.pass_gap(message, sender),
-            AddLink: self._add_link,
-            RemoveLink: self._remove_link,
             SkipLink: lambda message, sender, now: self.events.skip(message) + self._announce() + self._settle(),
+            **link_handlers(self),
             LinkUp: self._link_up,
             LinkFull: lambda message, sender, now: self.flow.fill(sender, message),
             LinkFree: self._link_free,
@@ -116,7 +119,7 @@ class BrokerCore:
         }
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
-        """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        """Handle one message of ``sender``; return all its effects, as one transaction."""
         self.story.note(now, sender, message)
         handler = self._handlers.get(type(message))
         if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS | m.LinkGap)):
@@ -125,7 +128,7 @@ class BrokerCore:
 
     @property
     def flow(self) -> Flow:
-        """Which links take no more events now."""
+        """The flow control of the links."""
         return self.events.flow
 
     def progress_of(self, link: Link) -> tuple[bool, bool]:
@@ -140,14 +143,14 @@ class BrokerCore:
     # Clients
 
     def subscribe(
-        self, asked: Iterable[tuple[Link, m.Subscribe]], now: float, *, is_on_disk: bool = False
+        self, requests: Iterable[tuple[Link, m.Subscribe]], now: float, *, is_on_disk: bool = False
     ) -> list[Effect]:
-        """Take subscriptions of clients, and make known in one step what follows from all of them.
+        """Take subscriptions of clients, and announce the changes of all of them in one step.
 
         ``is_on_disk``: they were persisted when they were accepted.
         """
-        arrivals = list(asked)
-        interests = [_asked(client, message, self._content) for client, message in arrivals]
+        arrivals = list(requests)
+        interests = [_keyed_interest(client, message, self._content) for client, message in arrivals]
         read = ReadInterests([interest for _, _, interest in interests])
         effects, is_new = list[Effect](), dict[Place, bool]()
         formers: dict[Place, Interest] = {}
@@ -159,11 +162,11 @@ class BrokerCore:
                     raise error
                 effects.append(Send(client, m.Refusal(f"subscription {message.id!r}", str(error))))
                 continue
-            # Said again, as a client does that missed the answer, it is not new: it may have been active for long.
-            known = self.table.interests(client).get(key)
-            is_new[client, key] = known is None or not known.says_same(interest)
-            if known is not None:
-                formers[client, key] = known
+            # A client that missed the answer sends it again; then it is not new and may have been active for long.
+            former = self.table.interests(client).get(key)
+            is_new[client, key] = former is None or not former.says_same(interest)
+            if former is not None:
+                formers[client, key] = former
             if is_new[client, key] and self.events.changed is not None:
                 self.events.changed.add(key)
             self.expiry.put((client, key), message.expires)
@@ -195,15 +198,18 @@ class BrokerCore:
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
         withdrawn, was_filling = _withdraw(self.table), fill_summaries(self.table, CHANGED_AT_ONCE)
-        busy = [one for link in self._neighbours for one in self.table.summaries[link].values() if one.is_busy]
+        busy = [
+            summary for link in self._neighbours for summary in self.table.summaries[link].values() if summary.is_busy
+        ]
         for summary in busy:
             summary.advance()
         changed = self._announce() if busy or withdrawn or was_filling else []
         again = [Again()] if self.table.leaving or self.table.filling else []
-        return [*effects, *withdrawn, *self.flow.close_gaps(), *changed, *again, *self._report_late(now)]
+        reports = self.flow.rings.tell_due()
+        return [*effects, *withdrawn, *self.flow.close_gaps(), *reports, *changed, *again, *self._report_late(now)]
 
     def _report_late(self, now: float) -> list[Effect]:
-        """Tell clients whose subscriptions are not active after a while which neighbours have not confirmed them."""
+        """Return messages to clients whose subscriptions are late, with the neighbours that have not confirmed them."""
         effects: list[Effect] = []
         for client, key in self._confirmations.take_late(now):
             if client not in self._neighbours:
@@ -218,40 +224,17 @@ class BrokerCore:
 
     # Neighbours
 
-    def _add_link(self, message: AddLink, sender: Link, now: float) -> list[Effect]:
-        link = message.link
-        self.table.add_neighbour(link, message.policy)
-        fill_summaries(self.table, CHANGED_AT_ONCE)
-        self._neighbours[link] = message.policy
-        self._confirmations.add(link)
-        effects: list[Effect] = [message.record, *self.flow.add(link, drops=message.drops)]
-        effects += [Send(link, one) for one in message.resent]
-        for gap in message.gaps:
-            self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
-        return [*effects, *self.flow.gaps.take_changes(), Again()]
-
-    def _remove_link(self, message: RemoveLink, sender: Link, now: float) -> list[Effect]:
-        link = message.link
-        del self._neighbours[link]
-        self._waiting_for_table.discard(link)
-        self._has_table.discard(link)
-        self._confirmations.remove(link)
-        effects: list[Effect] = [message.record, records.SPOKEN.drop(link), records.NUMBER.drop(link)]
-        effects += [*self.table.remove_neighbour(link), *self.flow.remove(link)]
-        del self.counters[link]
-        return [*effects, *_withdraw(self.table), *self._announce(), *self._settle(), Again()]
-
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        held, gone = self.table.interests(sender), set(message.retract)
+        interests, retracted = self.table.interests(sender), set(message.retract)
         plans = _read_plans(self.table, message, sender)
         _put_entries(self.table, message.announce, sender, self._content)
         effects = _put_ranges(self.table, plans, sender, is_all=message.replace)
         if message.replace:
-            gone = held.keys() - {entry.key for entry in message.announce}
+            retracted = interests.keys() - {entry.key for entry in message.announce}
             self.table.unspoken.discard(sender)
         for entry in message.announce:
             effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
-        for key in sorted(gone & held.keys()):
+        for key in sorted(retracted & interests.keys()):
             self.table.drop(sender, key)
             effects.append(records.INTEREST.drop(sender, key))
         effects.append(records.SPOKEN.put(sender, value=message.number))
@@ -260,21 +243,29 @@ class BrokerCore:
         return effects + self._settle()
 
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
-        again = [one for one in message.unacknowledged if not isinstance(one, _OF_BROKERS)]
+        # Updates and confirmations sent to its former life are not sent again.
+        unacknowledged = [body for body in message.unacknowledged if not isinstance(body, _OF_BROKERS)]
         if sender not in self._neighbours:
-            return [Send(sender, one) for one in again]
+            return [Send(sender, body) for body in unacknowledged]
         self._confirmations.forget(sender)
         self._has_table.discard(sender)
         self._waiting_for_table.add(sender)
-        known: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
-        return [*known, *self._announce(), *self.flow.meet(sender), *(Send(sender, one) for one in again)]
+        spoken: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
+        greeting = self.flow.rings.greet(sender)
+        return [
+            *spoken,
+            *greeting,
+            *self._announce(),
+            *self.flow.meet(sender),
+            *(Send(sender, body) for body in unacknowledged),
+        ]
 
     def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
         self.flow.full.pop(sender, None)
         return [*self.flow.close_gaps(), *self._announce(), *self.flow.settle()]
 
     def _announce(self) -> list[Effect]:
-        """Tell each neighbour what has changed for it; those that know nothing get the whole table."""
+        """Return updates for the neighbours: changes since the last call, or the whole table for those without it."""
         effects: list[Effect] = []
         for link in self._neighbours:
             changes = self.table.take_changes(link)
@@ -288,34 +279,37 @@ class BrokerCore:
                 link in self._waiting_for_table - self.flow.full.keys() - self.table.filling.keys()
                 and not self.table.unspoken - {link} - self.flow.skipped
             ):
-                # It waits for our table, takes it, and all others have said what is to be in it.
+                # It waits for our table, its outbox has room, and all others have sent their tables.
                 self._waiting_for_table.discard(link)
                 self._has_table.add(link)
-                whole = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
-                effects += self._send_update(link, whole, replace=True)
+                full_table = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
+                effects += self._send_update(link, full_table, replace=True)
             if changes.again:
                 effects.append(Again())
         return effects
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
-        entries = tuple(m.Entry(str(one.id), one.namespace, _document(one, self._content)) for one in changes.announce)
+        entries = tuple(
+            m.Entry(str(content.id), content.namespace, _document(content, self._content))
+            for content in changes.announce
+        )
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
         return [records.NUMBER.put(link, value=number), Send(link, update)]
 
     def _settle(self, *confirmations: tuple[Link, int]) -> list[Effect]:
-        """Take confirmations; pass on what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers."""
+        """Apply confirmations; report what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers."""
         for link, number in confirmations:
             self._confirmations.confirm(link, number)
         confirmed: dict[Link, int] = {}
         effects: list[Effect] = []
-        for source, what in self._confirmations.take_settled():
-            if isinstance(what, int):
-                confirmed[source] = what
-            elif not self._confirmations.is_changing(source, what):
-                effects += _status(self, source, self.table.interests(source)[str(what)], m.State.ACTIVE)
+        for source, item in self._confirmations.take_settled():
+            if isinstance(item, int):
+                confirmed[source] = item
+            elif not self._confirmations.is_changing(source, item):
+                effects += _status(self, source, self.table.interests(source)[str(item)], m.State.ACTIVE)
         return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
 
     # Life
@@ -323,10 +317,11 @@ class BrokerCore:
     def restore(
         self, stored: Mapping[Key, bytes], *, now: float, read: Mapping[tuple[str, ...], m.Subscribe] | None = None
     ) -> list[Effect]:
-        """Take back what an earlier life persisted; every neighbour gets its table again, in one step.
+        """Restore what an earlier life persisted; every neighbour gets its table again, in one step.
 
         ``read`` are the subscriptions of clients, by source and key, if they were decoded already.
         """
+        refused = restore_rings(self, stored, now)
         interests = list(self._restored_interests(stored, {} if read is None else read))
         meanings = ReadInterests([interest for _, _, interest in interests])
         for error in meanings.bad.values():
@@ -337,26 +332,28 @@ class BrokerCore:
             self._confirmations.sent[link] = records.NUMBER.find(stored, link) or 0
             if records.SPOKEN.key(link) in stored:
                 self.table.unspoken.discard(link)
-            # A neighbour that we have met holds a table of ours that our memory of what it holds died with.
+            # A neighbour of the earlier life has a table of ours whose contents this life does not know.
             if records.LINK.key(link) in stored:
                 self._waiting_for_table.add(link)
         pauses = self.flow.restore(stored)
         for link in self.flow.skipped:
             self._confirmations.excuse(link, True)
         effects = [*changes, *self._announce(), *pauses]
-        without = self._neighbours.keys() - self._has_table
+        unserved = self._neighbours.keys() - self._has_table
         for link in self._neighbours:
             spoken = records.SPOKEN.find(stored, link)
             if spoken is not None:
-                self._confirmations.expect(link, spoken, without, now=now)
+                self._confirmations.expect(link, spoken, unserved, now=now)
         places = ((client, key) for client in self.table.clients() for key in self.table.interests(client))
         _expect(self, dict.fromkeys(places, False), {}, now)
-        return effects + self._settle()
+        return [*refused, *effects, *self._settle()]
 
     def _restored_interests(
         self, stored: Mapping[Key, bytes], read: Mapping[tuple[str, ...], m.Subscribe]
     ) -> Iterator[tuple[Link, str, Interest]]:
         for (source, key), value in sorted(records.INTEREST.items(stored)):
+            if source in self.flow.rings.refused:
+                continue
             if source in self._neighbours:
                 entry = msgspec.msgpack.decode(value, type=m.Entry)
                 yield source, key, _entry(entry, self._content)
@@ -377,19 +374,19 @@ class BrokerCore:
 
 
 def tell_only(core: BrokerCore, connected: Container[Link]) -> None:
-    """Have only connected clients told how their subscriptions fare; others find out when they ask."""
+    """Tell only connected clients the states of their subscriptions; others learn them when they ask."""
     core._confirmations.tell_only(connected)
 
 
 def is_active(core: BrokerCore, client: Link, key: str) -> bool:
-    """Whether a subscription is known wherever it must be."""
+    """Whether a subscription is known to every broker that must know it."""
     return key in core.table.interests(client) and not core._confirmations.is_waiting(client, key)
 
 
 def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
-    """Let subscriptions wait for confirmations; where none is awaited and no client is told, this is nothing.
+    """Let subscriptions wait for confirmations; skip those that need not wait and whose client is not told.
 
-    ``is_new`` says of each whether it was never active before.
+    ``is_new`` tells for each whether it was never active before.
     """
     owed = core._neighbours.keys() - core._has_table
     is_awaited = core._confirmations.is_awaited(owed)
@@ -404,7 +401,7 @@ def _is_told(core: BrokerCore, client: Link) -> bool:
 
 
 def _status(core: BrokerCore, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
-    """Return the message that tells a client how far its subscription has come, if it is told."""
+    """Return the message that tells a client the state of its subscription, if it is told."""
     if not _is_told(core, client):
         return []
     return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
@@ -413,10 +410,10 @@ def _status(core: BrokerCore, client: Link, subscription: Interest | m.Subscribe
 def _restore_ranges(
     table: RoutingTable, neighbours: Mapping[Link, Policy], stored: Mapping[Key, bytes]
 ) -> list[Effect]:
-    """Take back the ranges of neighbours; return what to persist of those that an earlier format wrote."""
+    """Restore the ranges of neighbours; return what to persist of those in an earlier format."""
     changes: list[Effect] = []
-    mine = {key: value for key, value in stored.items() if key[0] in _OF_RANGES and key[1] in neighbours}
-    for (link, namespace), ranges in read_ranges(mine, table.cells.spaces) if mine else ():
+    range_records = {key: value for key, value in stored.items() if key[0] in _OF_RANGES and key[1] in neighbours}
+    for (link, namespace), ranges in read_ranges(range_records, table.cells.spaces) if range_records else ():
         table.put_ranges(link, namespace, ranges.plan)
         saved = table.cells.take_records(link, namespace)
         if not ranges.is_current:
@@ -424,8 +421,8 @@ def _restore_ranges(
     return changes
 
 
-def _asked(client: Link, message: m.Subscribe, content: Content) -> tuple[Link, str, Interest]:
-    """Return what a client asks for, under its key."""
+def _keyed_interest(client: Link, message: m.Subscribe, content: Content) -> tuple[Link, str, Interest]:
+    """Return the interest of a client with its key."""
     interest = _interest(message, content.of(message.namespace))
     return client, client_key(client, message.namespace, message.id), interest
 
@@ -435,19 +432,19 @@ def _interest(message: m.Subscribe, content: Content) -> Interest:
 
 
 def _entry(entry: m.Entry, content: Content) -> Interest:
-    """Return what a neighbour asks for."""
+    """Return the interest of a neighbour's entry."""
     return Interest(entry.key, entry.filter, entry.namespace, content.of(entry.namespace))
 
 
 def _document(wanted: Wanted, content: Content) -> bytes:
-    """Return a filter as it is sent to a neighbour: as it was written, if a client or neighbour wrote it."""
+    """Return a filter in the form that is sent to a neighbour: unchanged if a client or neighbour wrote it."""
     if isinstance(wanted, NamedInterest):
         return wanted.interest.document
     return content.of(wanted.namespace).write_filter(wanted.filters)
 
 
 def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, content: Content) -> None:
-    """Take what a neighbour announces, all of it or nothing."""
+    """Add the entries that a neighbour announces, all or none."""
     interests = [(sender, entry.key, _entry(entry, content)) for entry in entries]
     read = ReadInterests([interest for _, _, interest in interests])
     if read.bad:
@@ -457,7 +454,7 @@ def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, 
 
 
 def _withdraw(table: RoutingTable) -> list[Effect]:
-    """Drop some of what removed neighbours asked for, so that the others forget it, too."""
+    """Drop some entries of removed neighbours, so that they are retracted from the others."""
     leaving = ((link, key) for link in sorted(table.leaving) for key in table.interests(link))
     effects: list[Effect] = []
     for link, key in list(islice(leaving, CHANGED_AT_ONCE)):
@@ -467,7 +464,7 @@ def _withdraw(table: RoutingTable) -> list[Effect]:
 
 
 def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_all: bool) -> list[Effect]:
-    """Take the ranges that a neighbour announces; ``is_all`` says that it asks for no others."""
+    """Apply the ranges that a neighbour announces; with ``is_all`` it has no others."""
     effects: list[Effect] = []
     if is_all:
         plans |= {name: empty_plan(table.cells.spaces) for name in table.cells.namespaces(sender) if name not in plans}
@@ -480,5 +477,5 @@ def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_
 def _read_plans(table: RoutingTable, message: m.Update, sender: Link) -> dict[str, Any]:
     try:
         return {part.namespace: table.cells.read(part.plan) for part in message.ranges}
-    except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this message
+    except Exception as error:  # nothing is applied yet, so this message is at fault
         raise RemoteProtocolError(sender, f"ranges: {error}") from None

@@ -1,4 +1,4 @@
-"""What crossed the links of a broker: plain counts, that observe and decide nothing."""
+"""Statistics of a broker's links: plain counts, on which nothing depends."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ __all__ = ["Counters"]
 
 @dataclass
 class Counters:
-    """The counts of one link, as the broker at one of its ends sees them."""
+    """The counts of one link, from the view of the broker at one end."""
 
-    #: Updates sent that said something, their bytes, the entries announced and the keys retracted in them.
+    #: Non-empty updates sent, their bytes, the entries announced and the keys retracted in them.
     updates: int = 0
     bytes: int = 0
     announced: int = 0
     retracted: int = 0
     #: Events sent over the link.
     events: int = 0
-    #: Events of clients that were refused because they would have gone over the link and it takes no more.
+    #: Events of clients that were refused because they would have gone over the link while it was full.
     refused: int = 0
-    #: Events that were counted instead of sent, because the link was full.
+    #: Events that were dropped because the link was full.
     dropped: int = 0
-    #: Events that came over the link and were neither delivered nor passed on here.
+    #: Events that came over the link and were neither delivered nor forwarded.
     false_positives: int = 0
-    #: Events that a table in two stages was asked about for the link, and those that its cells rejected.
+    #: Events that were matched in a two-stage table for the link, and those that its cells rejected.
     screened: int = 0
     rejected: int = 0
-    #: Filters that such a table asked exactly, and those that its cells saved it from asking.
+    #: Filters that such a table tested exactly, and those that its cells ruled out.
     filters_asked: int = 0
     filters_spared: int = 0
 
     def count_stages(self, *, held: int, proposed: int, asked: int) -> None:
-        """Count one event at a table in two stages: of ``held`` filters cells left some, of which some were asked."""
+        """Count one event in a two-stage table: of ``held`` filters, cells ``proposed`` some; ``asked`` were tested."""
         self.screened += 1
         self.rejected += not proposed
         self.filters_asked += asked
         self.filters_spared += held - proposed
 
     def count_update(self, update: Update) -> None:
-        """Count one update; an empty table says nothing and is not counted."""
+        """Count one update; an empty update is not counted."""
         if update.announce or update.retract or update.ranges:
             self.updates += 1
             self.bytes += len(encode(update))

@@ -1,4 +1,4 @@
-"""The events of one message and one namespace: one by one, and as the table that an index reads at once."""
+"""The events of one message and one namespace: one by one, or as a table that an index reads at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tamis.model.tables import EventTable
 
 __all__ = ["SMALL_BATCH", "EventBatch"]
 
-#: Fewer events than this are matched one by one: to make a table of them costs more.
+#: Fewer events than this are matched one by one: making a table of them costs more.
 SMALL_BATCH = 16
 
 
 class EventBatch:
-    """Canonical events of one namespace. The table is made when it is first asked for, once for all who read it."""
+    """Canonical events of one namespace. The table is made on first use, once for all its readers."""
 
     def __init__(self, events: Sequence[Event], namespace: str, schema: Schema) -> None:
         self.events = events
@@ -40,19 +40,19 @@ class EventBatch:
 
     @cached_property
     def table(self) -> EventTable:
-        """The events as a table; its bad rows are events with a long decimal, for which a column has no place."""
+        """The events as a table; its bad rows are events with a long decimal, which a column cannot hold."""
         return EventTable.of(_columns(self.events, self._schema), self._schema, presence=True)
 
 
 def _columns(events: Sequence[Event], schema: Schema) -> dict[str, Any]:
     """Return the values of events by name, None where there is none."""
     names = set(schema).union(*events)
-    if all(len(event) == len(names) for event in events):  # all have the same: read without a question
+    if all(len(event) == len(names) for event in events):  # all have the same names: no look-up can fail
         return {name: _column(list(map(itemgetter(name), events))) for name in sorted(names)}
     return {name: _column([event.get(name) for event in events]) for name in sorted(names)}
 
 
 def _column(values: list[Any]) -> Any:
-    """Return values as a column; floats and gaps become an array, which is read as a whole."""
+    """Return values as a column; floats and missing values become an array, which is read as a whole."""
     kinds = set(map(type, values))
     return np.array(values, dtype=np.float64) if float in kinds and kinds <= {float, type(None)} else values

@@ -1,7 +1,7 @@
-"""What becomes of events: which neighbours get them, which subscriptions of clients match, and what is delivered.
+"""Routes events: which neighbours get them, which subscriptions of clients match, and what is delivered.
 
-Matching and delivering are two calls, because one event may have a million readers: `route` says who they are, and
-`deliver` makes the copies for some of them. `tamis.routing.core.publications` puts both into steps of bounded length.
+Matching and delivering are two calls, because one event may have a million readers: `route` finds the readers, and
+`deliver` makes the copies for some of them. `tamis.routing.core.publications` calls both in steps of bounded length.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Routed(NamedTuple):
 
 @dataclass
 class Routes:
-    """What follows from some events: refusals, readers who have nothing yet, and what goes to neighbours."""
+    """The result of routing events: refusals, events to deliver to readers, and messages to neighbours."""
 
     refusals: list[Effect] = field(default_factory=list)
     routed: list[Routed] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Routes:
 
 
 class EventRouting:
-    """Takes events through a broker's table; ``counters`` count what each neighbour gets and gave in vain."""
+    """Routes events through a broker's table; ``counters`` count the events and false positives of each link."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class EventRouting:
         """Route events and deliver all of them at once, however many readers they have."""
         routes = self.route(events, sender, now)
         effects = routes.refusals
-        for one in routes.routed:
-            effects += self.deliver(one.event, self.table.group(one.keys), sender, now)
+        for routed in routes.routed:
+            effects += self.deliver(routed.event, self.table.group(routed.keys), sender, now)
         return effects + routes.sends
 
     def route(
@@ -84,47 +84,47 @@ class EventRouting:
         now: float,
         *,
         is_accepted: bool = False,
-        most: int | None = None,
-        found: Mapping[m.EventId, Route] | None = None,
+        limit: int | None = None,
+        known_routes: Mapping[m.EventId, Route] | None = None,
     ) -> Routes:
-        """Match events; those that are accepted are refused by no link.
+        """Match events; with ``is_accepted`` none is refused because of a full link.
 
-        With ``most`` it ends behind the event with which that many subscriptions match in all. ``found`` has the routes
-        of events that were matched already.
+        With ``limit`` matching stops after the event at which the total of matching subscriptions reaches it.
+        ``known_routes`` are the routes of events that were matched already.
         """
         routes, going = Routes(), dict[Link, list[m.Published]]()
         readable, routes.refusals = self._read(events, sender, is_accepted=is_accepted)
         may_refuse = not is_accepted and not self.flow.is_open and not self.flow.is_neighbour(sender)
-        for one, links in self._matched(readable, sender, most, found or {}):
-            if may_refuse and (why := self.flow.find_refusal(links)):
-                routes.refusals.append(self.refuse(one.event, sender, *why))
+        for routed, links in self._matched(readable, sender, limit, known_routes or {}):
+            if may_refuse and (refusal := self.flow.find_refusal(links)):
+                routes.refusals.append(self.refuse(routed.event, sender, *refusal))
                 continue
             for link in links:
                 if self.flow.is_dropping(link):
-                    self.flow.gaps.add(link, one.event.namespace, one.event.id)
+                    self.flow.gaps.add(link, routed.event.namespace, routed.event.id)
                     self._counters[link].dropped += 1
                     continue
-                going.setdefault(link, []).append(one.event)
+                going.setdefault(link, []).append(routed.event)
                 self._counters[link].events += 1
-            if self.flow.is_neighbour(sender) and not links and not self._is_wanted(one, sender, now):
+            if self.flow.is_neighbour(sender) and not links and not self._is_wanted(routed, sender, now):
                 self._counters[sender].false_positives += 1
-            routes.routed.append(one)
+            routes.routed.append(routed)
         for link, batch in going.items():
             routes.sends.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
         routes.sends += self.flow.gaps.take_changes()
         return routes
 
     def skip(self, change: SkipLink) -> list[Effect]:
-        """Leave out a link, or take it back; nothing waits for its confirmations meanwhile."""
+        """Skip a link, or resume it; nothing waits for its confirmations meanwhile."""
         self._confirmations.excuse(change.link, change.is_skipped)
         return self.flow.skip(change.link, change.is_skipped)
 
     def pass_gap(self, gap: m.LinkGap, sender: Link) -> list[Effect]:
-        """Tell clients what may not have reached this broker, and the neighbours behind it."""
+        """Pass a gap of a link on, to the clients of its namespace and to the other neighbours."""
         effects: list[Effect] = [
             Send(client, m.Gap(gap.first, gap.count))
             for client in sorted(self.table.clients())
-            if any(one.namespace == gap.namespace for one in self.table.interests(client).values())
+            if any(interest.namespace == gap.namespace for interest in self.table.interests(client).values())
         ]
         for link in sorted({*self.flow.neighbours} - {sender}):
             if self.flow.is_dropping(link):
@@ -136,53 +136,53 @@ class EventRouting:
     def deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         """Return one copy for each client that has a live subscription among its readers, with the ids of all."""
         effects: list[Effect] = []
-        for client, wanting in sorted(readers.items()):
-            ids = tuple(one.id for one in wanting if self._is_live(event, client, one, sender, now))
+        for client, interests in sorted(readers.items()):
+            ids = tuple(interest.id for interest in interests if self._is_live(event, client, interest, sender, now))
             if ids:
                 effects.append(Deliver(client, m.Delivery(event, ids)))
         return effects
 
-    def group_later(self, one: Routed, keys: Sequence[SubscriptionId]) -> Readers:
+    def group_later(self, routed: Routed, keys: Sequence[SubscriptionId]) -> Readers:
         """Return the readers of an event by client, some time after it was matched.
 
         A subscription that has ended since gets nothing (promise G9); one that has changed is matched again.
         """
         changed = self.changed
         if changed:
-            keys = [key for key in keys if key not in changed or self._still_matches(one, key)]
+            keys = [key for key in keys if key not in changed or self._still_matches(routed, key)]
         return self.table.group(keys)
 
-    def refuse(self, event: m.Published, client: Link, link: Link, why: str) -> Effect:
-        """Refuse an event that a link cannot take; it was not delivered to any client."""
+    def refuse(self, event: m.Published, client: Link, link: Link, reason: str) -> Effect:
+        """Return the refusal of an event that a link cannot take; it was not delivered to any client."""
         self._counters[link].refused += 1
-        return Send(client, m.Refusal(f"event {event.id.seq}", why, event.id, is_temporary=True))
+        return Send(client, m.Refusal(f"event {event.id.seq}", reason, event.id, is_temporary=True))
 
     def find_refusal(self, namespace: str, payload: bytes) -> tuple[Link, str] | None:
-        """Return the link that is full and that an event of a client would take, and why; None: it can be accepted."""
+        """Return the full link that an event of a client would take, and the reason; None: it can be accepted."""
         if self.flow.is_open:
             return None
         values = self._content.of(namespace).read_event(payload)
         return self.flow.find_refusal(self.table.next_hops(values, namespace, ""))
 
-    def _still_matches(self, one: Routed, key: SubscriptionId) -> bool:
-        """Whether a subscription that has changed since the event was matched matches it, too."""
-        now = [each for many in self.table.group([key]).values() for each in many]
-        return any(matches(one.values, filter) for each in now for filter in each.filters)
+    def _still_matches(self, routed: Routed, key: SubscriptionId) -> bool:
+        """Whether a subscription that changed after the event was matched still matches it."""
+        current = [interest for interests in self.table.group([key]).values() for interest in interests]
+        return any(matches(routed.values, filter) for interest in current for filter in interest.filters)
 
     def _read(
         self, events: Sequence[m.Published], sender: Link, *, is_accepted: bool
     ) -> tuple[list[tuple[m.Published, Event | None]], list[Effect]]:
-        """Return the events with their values, and refusals of what is not an event.
+        """Return the events with their values, and the refusals of unreadable ones.
 
-        An accepted event keeps its position: its namespace may have learned types since that it does not fit. Then it
-        has no values, and its publisher gets a refusal.
+        An accepted event keeps its position. If it does not fit types that its namespace has learned since, it has no
+        values, and its publisher gets a refusal.
         """
         readable: list[tuple[m.Published, Event | None]] = []
         refusals: list[Effect] = []
         for event in events:
             try:
                 readable.append((event, self._content.of(event.namespace).read_event(event.payload)))
-            except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this event
+            except Exception as error:  # nothing is applied yet, so this event is at fault
                 if self.flow.is_neighbour(sender) and not is_accepted:
                     raise RemoteProtocolError(sender, str(error)) from None
                 if is_accepted:
@@ -196,7 +196,7 @@ class EventRouting:
         self._read(tuple(events), sender, is_accepted=False)
 
     def readable(self, events: Sequence[m.Published]) -> list[tuple[m.Published, Event]]:
-        """Return those of some accepted events that fit their namespaces, with their values."""
+        """Return the accepted events that fit their namespaces, with their values."""
         readable, _ = self._read(events, "", is_accepted=True)
         return [(event, values) for event, values in readable if values is not None]
 
@@ -204,59 +204,68 @@ class EventRouting:
         self,
         events: list[tuple[m.Published, Event | None]],
         sender: Link,
-        most: int | None,
-        found: Mapping[m.EventId, Route],
+        limit: int | None,
+        known_routes: Mapping[m.EventId, Route],
     ) -> Iterator[tuple[Routed, list[Link]]]:
         """Yield the events in order with their readers and next hops; all of a namespace are matched at once."""
         spaces: dict[str, list[Event]] = {}
         for event, values in events:
-            if values is not None and event.id not in found:
+            if values is not None and event.id not in known_routes:
                 spaces.setdefault(event.namespace, []).append(values)
         routes = {
-            name: self._routes(EventBatch(mine, name, self._content.of(name).schema), sender, most)
-            for name, mine in spaces.items()
+            name: self._routes(EventBatch(events_of_name, name, self._content.of(name).schema), sender, limit)
+            for name, events_of_name in spaces.items()
         }
         count = 0
         for event, values in events:
             if values is None:
                 yield Routed(event, {}, ()), []
                 continue
-            route = found.get(event.id)
+            route = known_routes.get(event.id)
             if route is None:
                 route = next(routes[event.namespace], None)
             else:  # a neighbour may have been removed since
                 route = [link for link in route[0] if self.flow.is_neighbour(link)], route[1]
-            if route is None or (most is not None and count >= most):
+            if route is None or (limit is not None and count >= limit):
                 return
             links, keys = route
             count += len(keys)
             yield Routed(event, values, keys), links
 
-    def _routes(self, batch: EventBatch, sender: Link, most: int | None) -> Iterator[Route]:
-        """Return next hops and readers of the events; it may end early when these are more than ``most``."""
-        keys = self.table.matching_of_batch(batch, most)
+    def _routes(self, batch: EventBatch, sender: Link, limit: int | None) -> Iterator[Route]:
+        """Return next hops and readers of the events; it may end early if there are more readers than ``limit``."""
+        keys = self.table.matching_of_batch(batch, limit)
         batch = batch.head(len(keys))
         hops = self.table.next_hops_of_batch(batch, sender) if self.flow.has_neighbours else [[]] * len(batch)
         return zip(hops, keys, strict=True)
 
-    def _is_wanted(self, one: Routed, sender: Link, now: float) -> bool:
+    def _is_wanted(self, routed: Routed, sender: Link, now: float) -> bool:
         """Whether a client gets an event now."""
-        readers = (self.table.group([key]).items() for key in one.keys)
-        return any(self._is_live(one.event, client, each, sender, now) for found in readers for client, [each] in found)
+        readers = (self.table.group([key]).items() for key in routed.keys)
+        return any(
+            self._is_live(routed.event, client, interest, sender, now)
+            for by_client in readers
+            for client, [interest] in by_client
+        )
 
-    def _is_live(self, event: m.Published, client: Link, one: Interest, sender: Link, now: float) -> bool:
-        """Whether a subscription gets an event of ``sender`` now: it has not expired, and the event is not early."""
-        if one.expires is not None and one.expires <= now * 1e6:
+    def _is_live(self, event: m.Published, client: Link, interest: Interest, sender: Link, now: float) -> bool:
+        """Whether a subscription gets an event of ``sender`` now: it has not expired, and the event is not early.
+
+        See `Confirmations.early_for`.
+        """
+        if interest.expires is not None and interest.expires <= now * 1e6:
             return False
         if not self.flow.is_neighbour(sender) or not self._confirmations.has_waiting:
             return True
-        formers = self._confirmations.early_for(client, client_key(client, one.namespace, one.id), sender)
+        formers = self._confirmations.early_for(client, client_key(client, interest.namespace, interest.id), sender)
         if not formers:
             return True
         if None in formers:
             return False
         values = self._content.of(event.namespace).read_event(event.payload)
-        return all(any(matches(values, each) for each in former.filters) for former in formers if former is not None)
+        return all(
+            any(matches(values, filter) for filter in former.filters) for former in formers if former is not None
+        )
 
 
 def client_key(client: Link, namespace: str, id: int | str) -> str:

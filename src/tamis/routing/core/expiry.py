@@ -1,4 +1,4 @@
-"""When subscriptions end by themselves: a heap of moments, so that a look costs what has ended (promise R14)."""
+"""Expiry of subscriptions: a heap of moments, so that a look costs in proportion to what has expired (promise R14)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Expiry:
     def __init__(self) -> None:
         #: Exactly the subscriptions that end, with their moments.
         self._moments: dict[Place, int] = {}
-        #: All of them, the next first, and some that were dropped or put off.
+        #: All of them, the next first, and stale entries of subscriptions that were dropped or changed.
         self._heap: list[tuple[int, Place]] = []
 
     def __len__(self) -> int:
@@ -34,11 +34,11 @@ class Expiry:
 
     @property
     def first(self) -> int | None:
-        """The moment at which the next subscription ends; None: none does."""
+        """The moment at which the next subscription ends; None: there is none."""
         return min(self._moments.values(), default=None)
 
     def put(self, place: Place, moment: int | None) -> None:
-        """Let a subscription end at a moment, in place of an earlier one; None: never."""
+        """Set the moment at which a subscription ends; None: never."""
         self._moments.pop(place, None)
         if moment is not None:
             self._moments[place] = moment
@@ -48,7 +48,7 @@ class Expiry:
             heapq.heapify(self._heap)
 
     def take(self, now: float) -> list[Place]:
-        """Return the subscriptions whose moment has come, the earliest first, and forget them."""
+        """Remove and return the subscriptions that have expired, the earliest first."""
         ended = []
         while self._heap and self._heap[0][0] <= now:
             moment, place = heapq.heappop(self._heap)

@@ -1,17 +1,17 @@
-"""Who takes no more events: outboxes that are full, and how the brokers before them learn of it.
+"""Flow control: full outboxes, and how the brokers before them learn of it.
 
-What must cross a link that is cut waits in an outbox, and disks end somewhere. So an outbox has a quota
-(`tamis.node.stream.Quota`). When it is full, its broker refuses events of its own clients that would have to go
-there, before they are accepted; and it asks its other neighbours to pause, who do the same and ask on. What was
-accepted is never refused later: an event that comes from a neighbour is taken beyond the quota, so an outbox exceeds
-it by what was under way, no more. When it has emptied to half, everything resumes by itself (promise G16).
+Messages for a link that is cut wait in an outbox, and disk space is finite. So an outbox has a quota
+(`tamis.node.stream.Quota`). When it is full, its broker refuses events of its own clients that would take this link,
+before they are accepted; and it asks its other neighbours to pause, which do the same and ask theirs. Accepted events
+are never refused later: an event from a neighbour is taken beyond the quota, so an outbox exceeds its quota only by the
+events that were under way. When it is half empty, everything resumes by itself (promise G16).
 
-A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from what is full,
+A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from the full link,
 and in a tree no broker ever waits for itself.
 
-A link that *drops* refuses nothing and asks for no pause. Events that find it full are counted instead of sent, and
-the neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`). A link that an operator *skips* is
-treated so whether it is full or not, and nothing waits for the confirmations of its neighbour.
+A link that *drops* refuses nothing and asks for no pause. While it is full, events are counted instead of sent, and the
+neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`). A link that an operator *skips* is
+treated like that whether it is full or not, and nothing waits for the confirmations of its neighbour.
 """
 
 from __future__ import annotations
@@ -24,25 +24,28 @@ from tamis.node.core import LinkFull
 from tamis.node.effects import Effect, Key, Link, Send
 from tamis.routing.core.link_gaps import LinkGaps
 from tamis.routing.messages import Pause, Resume
+from tamis.routing.rings import Rings
 
 __all__ = ["Flow"]
 
 
 class Flow:
-    """The links of one broker that take no more events now."""
+    """The links of one broker that currently take no more events."""
 
-    def __init__(self, neighbours: Iterable[Link], drops: Collection[Link] = ()) -> None:
+    def __init__(self, neighbours: Iterable[Link], drops: Collection[Link] = (), *, rings: Rings | None = None) -> None:
         self._neighbours = dict.fromkeys(neighbours)
-        #: The links that are not sent events while they are full; the others have events refused.
+        #: Which brokers are behind each link, and which links are refused because of that.
+        self.rings = Rings("", {}) if rings is None else rings
+        #: The links that drop events while they are full; for the other links events are refused.
         self._drops = frozenset(drops)
         self.gaps = LinkGaps()
-        #: The links that an operator skips: no event is sent there or refused because of them.
+        #: The links that an operator skips: no event is sent over them or refused because of them.
         self.skipped: set[Link] = set()
-        #: ``{neighbour: what waits}``: exactly those whose outbox is full.
+        #: ``{neighbour: size of its outbox}``: exactly those whose outbox is full.
         self.full: dict[Link, LinkFull] = {}
         #: The neighbours that asked for a pause, in order.
         self.paused: dict[Link, None] = {}
-        #: The neighbours that were asked for a pause: exactly those with another link that takes no more.
+        #: The neighbours that were asked to pause: exactly those for which another link takes no more events.
         self.pausing: set[Link] = set()
 
     @property
@@ -58,12 +61,13 @@ class Flow:
     def is_dropping(self, link: Link) -> bool:
         """Whether events for a link are counted instead of sent.
 
-        That is while it is skipped, and for a link that drops from the first event that finds it full until it is free.
+        This holds while a link is skipped. A link that drops counts from the first event while it is full until it is
+        free.
         """
         return link in self.skipped or (link in self._drops and (link in self.full or link in self.gaps.links))
 
     def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
-        """Send no more events over a link, or send them again; its neighbour is told then what it was not sent."""
+        """Stop sending events over a link, or resume; on resuming its neighbour is sent the gaps."""
         if is_skipped:
             self.skipped.add(link)
             return [records.SKIPPED.put(link, value=True), *self.settle()]
@@ -71,13 +75,13 @@ class Flow:
         return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]
 
     def add(self, link: Link, *, drops: bool) -> list[Effect]:
-        """Have one link more."""
+        """Add a link."""
         self._neighbours[link] = None
         self._drops = self._drops | {link} if drops else self._drops - {link}
         return self.settle()
 
     def remove(self, link: Link) -> list[Effect]:
-        """Forget a link: nothing is refused because of it, and no other neighbour pauses for it."""
+        """Remove a link: no event is refused because of it, and no other neighbour pauses for it."""
         del self._neighbours[link]
         self.skipped.discard(link)
         self.full.pop(link, None)
@@ -85,6 +89,10 @@ class Flow:
         self.pausing.discard(link)
         flags = [kind.drop(link) for kind in (records.SKIPPED, records.PAUSED, records.PAUSING)]
         return [*flags, *self.gaps.forget(link), *self.settle()]
+
+    def drops(self, link: Link) -> bool:
+        """Whether a link drops events while it is full."""
+        return link in self._drops
 
     @property
     def has_neighbours(self) -> bool:
@@ -96,14 +104,14 @@ class Flow:
         return link in self._neighbours
 
     def find_refusal(self, links: Iterable[Link]) -> tuple[Link, str] | None:
-        """Return the first of some links that takes no more events, and why; None when all do."""
+        """Return the first of these links that takes no more events, and the reason; None: all take events."""
         for link in links:
             if link not in self._shut:
                 continue
             if link in self.full and link not in self._drops:
                 waiting = self.full[link]
-                why = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
-                return link, f"{why}; publish it again later"
+                reason = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
+                return link, f"{reason}; publish it again later"
             if link in self.paused:
                 return link, f"a link behind {link!r} is full; publish it again later"
         return None
@@ -123,24 +131,24 @@ class Flow:
         return effects
 
     def fill(self, link: Link, waiting: LinkFull) -> list[Effect]:
-        """Take note that an outbox is full; a client that reads slowly is not a reason to refuse events."""
+        """Note that an outbox is full; events are not refused because of a slow client."""
         if link not in self._neighbours:
             return []
         self.full[link] = waiting
         return self.settle()
 
     def pause(self, link: Link) -> list[Effect]:
-        """Take note that a neighbour asks for a pause."""
+        """Note that a neighbour asks for a pause."""
         self.paused[link] = None
         return [records.PAUSED.put(link, value=True), *self.settle()]
 
     def resume(self, link: Link) -> list[Effect]:
-        """Take note that a neighbour takes events again."""
+        """Note that a neighbour takes events again."""
         self.paused.pop(link, None)
         return [records.PAUSED.drop(link), *self.settle()]
 
     def meet(self, link: Link) -> list[Effect]:
-        """Start over with a neighbour that knows nothing of us: it asked for nothing yet, and was asked for nothing."""
+        """Reset the pauses with a neighbour that has none of our state."""
         forgotten: list[Effect] = []
         if link in self.pausing:
             self.pausing.discard(link)
@@ -156,7 +164,7 @@ class Flow:
         return self.settle()
 
     def close_gaps(self) -> list[Effect]:
-        """Tell neighbours whose links are not full what they were not sent."""
+        """Close the gaps of links that are not full; return the messages that report them."""
         free = sorted(link for link in self.gaps.links if link not in self.full and link not in self.skipped)
         return [effect for link in free for effect in self.gaps.close(link)]
 
@@ -166,7 +174,7 @@ class Flow:
         return ((self.full.keys() - self._drops) | self.paused.keys()) - self.skipped
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless exactly those neighbours were asked to pause that must."""
+        """Raise `InvariantError` unless exactly the right neighbours were asked to pause."""
         shut = self._shut
         due = {link for link in self._neighbours if shut - {link}}
         if due != self.pausing:

@@ -1,7 +1,7 @@
-"""What a client or a neighbour asks for, as it was written: filters are made of it when they are needed.
+"""Interests: the filters of clients and neighbours as they were written, compiled when they are needed.
 
-A broker with a million subscriptions needs few of their filters: its index has their bounds as columns, and a delivery
-needs ids. `ReadInterests` reads many documents at once, before any of them is applied.
+A broker with a million subscriptions needs few of them compiled: its index has their bounds as columns, and a delivery
+needs only ids. `ReadInterests` reads many documents at once, before any of them is applied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tamis.node.content import Content, ReadDocuments
 
 __all__ = ["Interest", "NamedInterest", "ReadInterests"]
 
-#: Interests in one namespace from which on they are read as columns.
+#: From this number of interests in one namespace on, they are read as columns.
 MANY = 32
 
 
@@ -39,7 +39,7 @@ class Interest:
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """What the document means."""
+        """The compiled document."""
         return self.content.read_filter(self.document)
 
     def says_same(self, other: Interest) -> bool:
@@ -54,14 +54,14 @@ class Interest:
 
 
 class NamedInterest(NamedTuple):
-    """An interest under its key; its filters are read whenever they are asked for."""
+    """An interest under its key; its filters are read on each access."""
 
     id: SubscriptionId
     interest: Interest
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """What the interest asks for."""
+        """The filters of the interest."""
         return self.interest.filters
 
     @property
@@ -75,14 +75,14 @@ class NamedInterest(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The interests of one namespace that were read together: where each stands, and what they mean."""
+    """The interests of one namespace that were read together: ``{position: row}``, and the read documents."""
 
     rows: Mapping[int, int]
     documents: ReadDocuments
 
 
 class ReadInterests:
-    """Many interests, read together; `batch` gives those that are to enter an index.
+    """Many interests, read together; `batch` returns those that enter an index.
 
     Attributes
     ----------
@@ -93,20 +93,20 @@ class ReadInterests:
     def __init__(self, interests: Sequence[Interest]) -> None:
         self._interests = interests
         self.bad: dict[int, Exception] = {}
-        #: ``{namespace: what was read}``, of the namespaces with many.
+        #: The read documents of namespaces with many interests.
         self._spaces: dict[str, _Read] = {}
         positions: dict[str, list[int]] = {}
         for position, interest in enumerate(interests):
             positions.setdefault(interest.namespace, []).append(position)
-        for namespace, mine in positions.items():
-            if len(mine) < MANY or not self._read_columns(namespace, mine):
-                self._read_each(mine)
+        for namespace, positions_of_name in positions.items():
+            if len(positions_of_name) < MANY or not self._read_columns(namespace, positions_of_name):
+                self._read_each(positions_of_name)
 
     def _read_columns(self, namespace: str, positions: list[int]) -> bool:
         content = self._interests[positions[0]].content
         try:
             documents = content.read_filters([self._interests[position].document for position in positions])
-        except Exception:  # it is found out below which document is wrong
+        except Exception:  # `_read_each` finds the wrong document
             return False
         self._spaces[namespace] = _Read(dict(zip(positions, range(len(positions)), strict=True)), documents)
         return True
@@ -116,7 +116,7 @@ class ReadInterests:
             interest = self._interests[position]
             try:
                 interest.content.read_filter(interest.document)
-            except Exception as error:  # nothing is applied yet, so whatever is wrong is wrong with this document
+            except Exception as error:  # nothing is applied yet, so this document is at fault
                 self.bad[position] = error
 
     def named(self, position: int, key: str) -> Subscription:
@@ -124,33 +124,36 @@ class ReadInterests:
         return self._interests[position].named(key)
 
     def batch(self, namespace: str, chosen: Sequence[tuple[int, str]]) -> LazyBatch | None:
-        """Return interests of a namespace, each its position and its key, as columns; None: they are few."""
+        """Return interests of a namespace, chosen by position and key, as columns; None if they are few."""
         read = self._spaces.get(namespace)
         if read is None or len(chosen) < MANY:
             return None
         rows = [read.rows[position] for position, _ in chosen]
-        places = np.full(len(read.rows), -1, np.int32)
-        places[rows] = np.arange(len(rows))
-        columns = [_chosen(columns, places) for columns in read.documents.columns]
+        positions = np.full(len(read.rows), -1, np.int32)
+        positions[rows] = np.arange(len(rows))
+        columns = [_chosen(columns, positions) for columns in read.documents.columns]
         others = [
-            (int(places[row]), Subscription(chosen[places[row]][1], filters, None, namespace))
+            (int(positions[row]), Subscription(chosen[positions[row]][1], filters, None, namespace))
             for row, filters in read.documents.others.items()
-            if places[row] >= 0
+            if positions[row] >= 0
         ]
-        made = [(key, self._interests[position]) for position, key in chosen]
+        keyed = [(key, self._interests[position]) for position, key in chosen]
         return LazyBatch(
-            [key for key, _ in made], [part for part in columns if len(part.rows)], sorted(others), partial(_make, made)
+            [key for key, _ in keyed],
+            [part for part in columns if len(part.rows)],
+            sorted(others),
+            partial(_make, keyed),
         )
 
 
-def _chosen(columns: TextColumns, places: np.ndarray[tuple[int], np.dtype[np.int32]]) -> TextColumns:
-    """Return the rows of columns that have a place, in the order of their places."""
-    theirs = places[columns.rows]
-    if (theirs >= 0).all() and (theirs[:-1] < theirs[1:]).all():
-        return columns._replace(rows=theirs)
-    kept = np.flatnonzero(theirs >= 0)
-    kept = kept[np.argsort(theirs[kept])]
-    return columns.take(kept, theirs[kept])
+def _chosen(columns: TextColumns, position_of_row: np.ndarray[tuple[int], np.dtype[np.int32]]) -> TextColumns:
+    """Return the rows of columns that have a position (0 or more), in the order of their positions."""
+    positions = position_of_row[columns.rows]
+    if (positions >= 0).all() and (positions[:-1] < positions[1:]).all():
+        return columns._replace(rows=positions)
+    chosen_rows = np.flatnonzero(positions >= 0)
+    chosen_rows = chosen_rows[np.argsort(positions[chosen_rows])]
+    return columns.take(chosen_rows, positions[chosen_rows])
 
 
 def _make(interests: Sequence[tuple[str, Interest]], row: int) -> Subscription:

@@ -1,8 +1,8 @@
-"""What links were not sent because they were full, by namespace: the policy ``drop`` of a link (promise G23).
+"""Events that were not sent because a link was full, by namespace: the policy ``drop`` of a link (promise G23).
 
-The first event that is not sent opens a gap. While it is open no further event is sent on that link, so that the gap
-has one place among the events. When the link is free, its neighbour gets a `LinkGap`, tells its clients, and
-passes it on: whatever a client behind the link may have missed is counted in the gaps that it is told of.
+The first event that is not sent opens a gap. While the gap is open no further event is sent on that link, so that it
+has one position among the events. When the link is free, its neighbour gets a `LinkGap`, tells its clients, and passes
+it on: every event that a client behind the link may have missed is counted in the gaps that the client is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["AddLink", "LinkGaps", "RemoveLink", "SkipLink"]
 
 @dataclass(frozen=True)
 class SkipLink:
-    """No event is to be sent over a link, or events are to be sent again. It never crosses a wire."""
+    """Stop sending events over a link, or resume. It never crosses a wire."""
 
     link: Link
     is_skipped: bool
@@ -31,10 +31,11 @@ class SkipLink:
 
 @dataclass(frozen=True)
 class AddLink:
-    """A link to a broker that is a neighbour from now on; ``record`` is what a restart knows of it.
+    """Add a link to a broker; ``record`` is the change that persists it.
 
-    ``drops`` says whether events are dropped while the link is full, and ``namespaces`` which may cross it, None: all.
-    ``resent`` are messages that wait for a dead link and go over this one, too, and ``gaps`` those of that link.
+    ``drops`` says whether events are dropped while the link is full, ``namespaces`` are those that may cross it, None:
+    all. ``resent`` are messages that wait for the link ``dead`` and are sent over this one, too; ``gaps`` are those of
+    the dead link.
     """
 
     link: Link
@@ -44,11 +45,12 @@ class AddLink:
     namespaces: frozenset[str] | None = None
     resent: tuple[Any, ...] = ()
     gaps: tuple[LinkGap, ...] = ()
+    dead: Link = ""
 
 
 @dataclass(frozen=True)
 class RemoveLink:
-    """A neighbour is to be forgotten, with all that it asked for and all that waits for it."""
+    """Remove a neighbour, with its entries and all messages that wait for it."""
 
     link: Link
     record: Persist
@@ -59,7 +61,7 @@ class LinkGaps:
 
     def __init__(self) -> None:
         self._open: dict[Link, dict[str, LinkGap]] = {}
-        #: Gaps that are not on disk as they are now.
+        #: Gaps whose current state is not on disk.
         self._changed: set[tuple[Link, str]] = set()
 
     @property
@@ -70,16 +72,16 @@ class LinkGaps:
     def add(self, link: Link, namespace: str, first: EventId, count: int = 1) -> None:
         """Count events of a namespace that are not sent; ``first`` is the first of them."""
         gaps = self._open.setdefault(link, {})
-        known = gaps.get(namespace)
+        open_gap = gaps.get(namespace)
         gaps[namespace] = (
             LinkGap(namespace, first, count)
-            if known is None
-            else msgspec.structs.replace(known, count=known.count + count)
+            if open_gap is None
+            else msgspec.structs.replace(open_gap, count=open_gap.count + count)
         )
         self._changed.add((link, namespace))
 
     def take_changes(self) -> list[Effect]:
-        """Return what to persist of what was counted since the last call."""
+        """Return the changes of gaps since the last call, to persist."""
         changed, self._changed = sorted(self._changed), set()
         return [
             records.LINK_GAP.put(link, namespace, value=msgspec.msgpack.encode(self._open[link][namespace]))
@@ -92,11 +94,11 @@ class LinkGaps:
 
     def forget(self, link: Link) -> list[Effect]:
         """Drop the gaps of a link that is removed; its neighbour is not told."""
-        self._changed = {place for place in self._changed if place[0] != link}
+        self._changed = {key for key in self._changed if key[0] != link}
         return [records.LINK_GAP.drop(link, namespace) for namespace in sorted(self._open.pop(link, {}))]
 
     def close(self, link: Link) -> list[Effect]:
-        """Tell a neighbour what it was not sent, and send again."""
+        """Close the gaps of a link: return the messages that report them to the neighbour."""
         effects: list[Effect] = []
         for namespace, gap in sorted(self._open.pop(link, {}).items()):
             self._changed.discard((link, namespace))
@@ -104,7 +106,7 @@ class LinkGaps:
         return effects
 
     def restore(self, stored: Mapping[Key, bytes], neighbours: Collection[Link]) -> None:
-        """Take back the gaps of neighbours that an earlier life persisted."""
+        """Restore the gaps of neighbours that an earlier life persisted."""
         for (link, namespace), value in records.LINK_GAP.items(stored):
             if link in neighbours:
                 self._open.setdefault(link, {})[namespace] = msgspec.msgpack.decode(value, type=LinkGap)

@@ -1,13 +1,12 @@
-"""Accepted events on their way through the table, in steps of bounded length (promise S26).
+"""Routes accepted events in steps of bounded length (promise S26).
 
-One request may have thousands of events, and one event a reader in every subscription: routed at once, either would
-delay all other clients for seconds. So a step routes some events, and makes some copies. What is left is on disk in the
-same transaction, as a *slice*: the events are accepted and confirmed, none of them can be lost, and a restart goes on
-where the last step ended (`Progress`). A tick does one step, for the sources that have something left in turn.
+One request may have thousands of events, and one event may match every subscription: routed at once, either would delay
+all other clients for seconds. So a step routes some events, and makes some copies. The rest is written to disk in the
+same transaction, as a *slice*: the events are accepted and confirmed, none of them can be lost, and a restart continues
+where the last step ended (`Progress`). A tick does one step; sources with waiting events take turns.
 
-What comes of a source keeps its order: as long as something of it waits, what comes next waits behind it. A
-subscription that comes after an event was accepted may get it; one that ends before its copy is made does not
-(promise G9).
+The events of a source keep their order: while some of them wait, later ones wait behind them. A subscription that is
+made after an event was accepted may get it; one that ends before its copy is made does not (promise G9).
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ _BEGINNING = Progress()
 #: Seconds of a step after which fewer events of its namespaces are matched at once, and below which more are.
 SLOW, QUICK = 0.02, 0.008
 
-#: Events that are matched at once in a namespace of which nothing is known, and bytes of subscriptions that are few.
+#: Events that are matched at once in a namespace whose pace is unknown; bytes of subscriptions below which the growth
+#: of a namespace is ignored.
 FIRST_PACE, ALWAYS_LIGHT = 16, 64 * 1024
 
 #: Namespaces whose paces are remembered.
@@ -45,7 +45,7 @@ MOST_PACES = 10_000
 
 @dataclass(frozen=True)
 class StepLimits:
-    """What one step of a broker does with events; each figure is worth 5 to 10 ms."""
+    """The work of one step with events; each limit is worth 5 to 10 ms."""
 
     #: Events that are matched, and their bytes.
     events: int = 256
@@ -58,7 +58,7 @@ class StepLimits:
 
 
 class _Slice(msgspec.Struct, array_like=True):
-    """Some events of one sender, as they are on disk."""
+    """Events of one sender, as they are stored on disk."""
 
     source: str
     sender: Link
@@ -71,16 +71,16 @@ _Share = tuple[Routed, Sequence[SubscriptionId]]
 
 @dataclass
 class _Work:
-    """A slice on its way: ``number`` is that of its record, 0 before it has one."""
+    """A slice in progress: ``number`` is that of its record, 0 before it has one."""
 
     slice: _Slice
     number: int = 0
     progress: Progress = _BEGINNING
     #: The events that were matched last: those from ``progress.delivered`` to ``progress.sent``.
     routed: list[Routed] = field(default_factory=list)
-    #: Their readers in as many groups as their delivery takes steps, all of one client in the same.
+    #: Their readers in groups, one per step of their delivery; all readers of one client are in the same group.
     groups: list[list[_Share]] = field(default_factory=list)
-    #: The first event, and the first of its readers, that is in no group yet.
+    #: The first event, and the first of its readers, that are not in a group yet.
     ungrouped: tuple[int, int] = (0, 0)
     #: Matches the next events beside the loop, if they are costly.
     job: Job | None = None
@@ -92,7 +92,7 @@ class _Work:
 
 
 class _Room:
-    """What is left of one step."""
+    """The remaining budget of one step."""
 
     def __init__(self, limits: StepLimits) -> None:
         self.limits = limits
@@ -115,10 +115,10 @@ class _Room:
         return self.may_match and self.may_copy
 
     def spend_matching(self, routed: Iterable[Routed], *, is_all: bool) -> None:
-        """Count events that were matched; ``is_all`` says that the step has matched enough."""
-        for one in routed:
+        """Count matched events; with ``is_all`` the step may match no more."""
+        for matched in routed:
             self.events -= 1
-            self.bytes -= len(one.event.payload)
+            self.bytes -= len(matched.event.payload)
         if is_all:
             self.events = 0
 
@@ -129,29 +129,29 @@ class _Room:
 
 
 class _Paces:
-    """How many events of each namespace are matched in one step: what an event costs depends on who asks for it there.
+    """How many events of each namespace are matched in one step: the cost of an event depends on the subscriptions.
 
-    ``weight`` says how much that is, in bytes; when it has grown by half, what was learned before does not count.
+    ``weight`` returns the bytes of a namespace's subscriptions; if they have grown by half, the pace is learned again.
     """
 
-    def __init__(self, most: int, weight: Callable[[str], int], is_costly: Callable[[m.Published], bool]) -> None:
-        self._most = most
+    def __init__(self, limit: int, weight: Callable[[str], int], is_costly: Callable[[m.Published], bool]) -> None:
+        self._limit = limit
         self._weight = weight
         self._is_costly = is_costly
-        #: ``{namespace: (events of one step, weight when that was learned)}``, the one that was used last at the end.
+        #: ``{namespace: (events of one step, weight when that was learned)}``, the most recently used last.
         self._known: dict[str, tuple[int, int]] = {}
-        #: The events of the step under way by namespace, and which share of the step they are.
+        #: The events of the current step by namespace, and the share of the step that they use.
         self._used: Counter[str] = Counter()
         self._share = 0.0
 
     @property
     def is_used_up(self) -> bool:
-        """Whether this step has matched as much as it may."""
+        """Whether this step may match no more events."""
         return self._share >= 1
 
     @property
     def only_event_of(self) -> str | None:
-        """The namespace of the event that this step has matched; None: it has matched none, or several."""
+        """The namespace of the only event that this step has matched; None: it has matched none, or several."""
         return next(iter(self._used)) if self._used.total() == 1 else None
 
     def begin(self) -> None:
@@ -159,22 +159,22 @@ class _Paces:
         self._used, self._share = Counter(), 0.0
 
     def take(self, events: Sequence[m.Published]) -> int:
-        """Return how many of some events this step may match: at least one, and no costly one behind it."""
-        for place, event in enumerate(events):
-            if place and (self._share >= 1 or self._is_costly(event)):
-                return place
+        """Return how many of these events this step may match: at least one, and no costly one after the first."""
+        for i, event in enumerate(events):
+            if i and (self._share >= 1 or self._is_costly(event)):
+                return i
             self._used[event.namespace] += 1
             self._share += 1 / self._pace(event.namespace)
         return len(events)
 
     def learn(self, seconds: float) -> None:
-        """Take note how long the step took."""
+        """Adapt the paces to the duration of the step."""
         for name, n in self._used.items():
             pace = self._pace(name)
             if seconds > SLOW:
                 pace = max(1, min(pace, n) // 2)
             elif seconds < QUICK and n >= pace:
-                pace = min(self._most, 2 * pace)
+                pace = min(self._limit, 2 * pace)
             self._known.pop(name, None)
             self._known[name] = (pace, self._weight(name))
         self.begin()
@@ -184,12 +184,12 @@ class _Paces:
     def _pace(self, name: str) -> int:
         pace, weight = self._known.get(name, (0, 0))
         if not pace or 2 * self._weight(name) > 3 * weight + ALWAYS_LIGHT:
-            pace = min(FIRST_PACE, self._most)
+            pace = min(FIRST_PACE, self._limit)
         return pace
 
 
 class Publications:
-    """Takes events through ``routing``, a slice at a time; ``weight`` is that of the subscriptions of a namespace."""
+    """Routes events slice by slice; ``weight`` returns the bytes of a namespace's subscriptions."""
 
     def __init__(
         self,
@@ -199,18 +199,18 @@ class Publications:
     ) -> None:
         self._routing = routing
         self.limits = StepLimits() if limits is None else limits
-        #: Matches costly events beside the loop.
+        #: Matches costly events outside the event loop.
         self.ahead = Ahead(routing, weight)
         self._paces = _Paces(self.limits.events, weight, self.ahead.is_costly)
-        #: ``{source: its slices}``, the source whose turn is next first.
+        #: ``{source: its slices}``, the source with the next turn first.
         self._waiting: dict[str, deque[_Work]] = {}
         self._number = 0
-        #: Whether the last tick took a step with events; others may have the next.
+        #: Whether the last tick took a step with events; the next turn is for subscriptions.
         self.had_turn = False
 
     @property
     def has_waiting(self) -> bool:
-        """Whether events wait for a step that can be taken now: no job for them is under way."""
+        """Whether events wait for a step that can be taken now, because no job for them is running."""
         return any(queue[0].job is None or queue[0].job.is_ready for queue in self._waiting.values())
 
     def is_waiting(self, source: str) -> bool:
@@ -220,11 +220,11 @@ class Publications:
     def concerns(self, namespace: str) -> bool:
         """Whether an event of a namespace waits."""
         slices = (work.slice for queue in self._waiting.values() for work in queue)
-        return any(event.namespace == namespace for one in slices for event in one.events)
+        return any(event.namespace == namespace for waiting_slice in slices for event in waiting_slice.events)
 
     def restore(self, stored: Mapping[Key, bytes]) -> list[Effect]:
-        """Take back what an earlier life had left."""
-        for (number,), value in sorted(records.SLICE.items(stored), key=lambda one: int(one[0][0])):
+        """Restore the slices that an earlier life did not finish."""
+        for (number,), value in sorted(records.SLICE.items(stored), key=lambda record: int(record[0][0])):
             progress = records.PROGRESS.find(stored, number) or _BEGINNING
             work = _Work(msgspec.msgpack.decode(value, type=_Slice), int(number), progress)
             self._wait(work)
@@ -232,7 +232,7 @@ class Publications:
         return self._again()
 
     def publish(self, arrivals: Mapping[str, Sequence[m.Published]], sender: Link, now: float) -> list[Effect]:
-        """Take accepted events by source: deliver what one step can, the smallest first, and keep the rest."""
+        """Take accepted events by source: deliver as many as one step can, small sources first; keep the rest."""
         self._paces.begin()
         room, effects = _Room(self.limits), list[Effect]()
         for source, events in sorted(arrivals.items(), key=lambda arrival: len(arrival[1])):
@@ -245,7 +245,7 @@ class Publications:
         return effects + self._again()
 
     def advance(self, now: float) -> list[Effect]:
-        """Take one step for the source whose turn it is; those whose events are matched beside the loop have none."""
+        """Take one step for the source whose turn it is; sources with a running job are passed over."""
         ready = (name for name, works in self._waiting.items() if works[0].job is None or works[0].job.is_ready)
         source = next(ready, None)
         if source is None:
@@ -266,7 +266,7 @@ class Publications:
         return effects + self._again()
 
     def learn_pace(self, seconds: float) -> None:
-        """Take note how long the last step took, so that the next ones match fewer events, or more."""
+        """Adapt the number of events per step to the duration of the last step."""
         if seconds > SLOW and (namespace := self._paces.only_event_of) is not None:
             self.ahead.learn(namespace, seconds)
         self._paces.learn(seconds)
@@ -290,7 +290,7 @@ class Publications:
             yield part
 
     def _keep(self, work: _Work) -> list[Effect]:
-        """Let a slice wait; return what to persist."""
+        """Queue a slice; return what to persist."""
         self._number += 1
         work.number = self._number
         self._wait(work)
@@ -302,14 +302,14 @@ class Publications:
             self._routing.changed = set()
 
     def _note(self, work: _Work) -> list[Effect]:
-        """Return what to persist of how far a slice has come."""
+        """Return what to persist of the progress of a slice."""
         number = str(work.number)
         if not work.is_done:
             return [records.PROGRESS.put(number, value=work.progress)] if work.progress != _BEGINNING else []
         return [records.SLICE.drop(number), records.PROGRESS.drop(number)]
 
     def _advance(self, work: _Work, room: _Room, now: float) -> list[Effect]:
-        """Do as much of a slice as there is room for, and at least something."""
+        """Do as much of a slice as there is room for, and at least one piece of work."""
         effects: list[Effect] = []
         is_first = True
         while not work.is_done and (is_first or (room.may_copy if work.routed else room.may_match)):
@@ -318,14 +318,14 @@ class Publications:
                 break
             if not work.routed:
                 effects += self._match(work, room, now)
-            elif not self._put_in_groups(work):  # there are so many readers that this is a step of its own
+            elif not self._put_in_groups(work):  # with this many readers, grouping is a step of its own
                 break
             else:
                 effects += self._deliver(work, room, now)
         return effects
 
     def _is_beside(self, work: _Work) -> bool:
-        """Whether the next events of a slice are being matched beside the loop; if they are costly that is begun."""
+        """Whether a job matches the next events of a slice; if they are costly, a job is started."""
         if work.job is None:
             events, (sent, delivered, *_) = work.slice.events, work.progress
             part = events[delivered:sent] or events[sent:]
@@ -337,53 +337,57 @@ class Publications:
         """Match the next events of a slice, and send them to neighbours."""
         events, (sent, delivered, *_) = work.slice.events, work.progress
         job, work.job = work.job, None
-        found = {} if job is None else job.routes
+        known_routes = {} if job is None else job.routes
         if delivered < sent:  # an earlier life has sent them, and delivered them to some groups
             part = events[delivered:sent]
-            work.routed = self._routing.route(part, work.slice.sender, now, is_accepted=True, found=found).routed
+            work.routed = self._routing.route(
+                part, work.slice.sender, now, is_accepted=True, known_routes=known_routes
+            ).routed
             return []
         part = events[sent : sent + max(1, room.events)]
         part = part[: self._paces.take(part) if job is None else job.n_asked]
-        most = self.limits.readers
-        routes = self._routing.route(part, work.slice.sender, now, is_accepted=True, most=most, found=found)
+        limit = self.limits.readers
+        routes = self._routing.route(
+            part, work.slice.sender, now, is_accepted=True, limit=limit, known_routes=known_routes
+        )
         work.routed = routes.routed
         work.progress = Progress(sent + len(work.routed), delivered, 0, self._steps_for(work.routed))
         room.spend_matching(work.routed, is_all=self._paces.is_used_up)
         return routes.refusals + routes.sends
 
     def _steps_for(self, routed: Sequence[Routed]) -> int:
-        """Return in how many steps events are delivered to all of their readers."""
-        copies = sum(len(one.keys) for one in routed)
-        size = sum(len(one.keys) * len(one.event.payload) for one in routed)
+        """Return the number of steps that deliver events to all of their readers."""
+        copies = sum(len(event.keys) for event in routed)
+        size = sum(len(event.keys) * len(event.event.payload) for event in routed)
         return max(1, -(-copies // self.limits.copies), -(-size // self.limits.copied_bytes))
 
     def _put_in_groups(self, work: _Work) -> bool:
-        """Put more readers of the events that were matched into groups; return whether all are in one."""
+        """Put more readers of the matched events into groups; return whether all are in a group."""
         n = work.progress.groups
         if n == 1:
-            work.groups = [[(one, one.keys) for one in work.routed]]
+            work.groups = [[(routed, routed.keys) for routed in work.routed]]
             return True
         if not work.groups:
             work.groups, work.ungrouped = [[] for _ in range(n)], (0, 0)
-        left, (event, start) = self.limits.readers, work.ungrouped
-        while left > 0 and event < len(work.routed):
-            one = work.routed[event]
-            keys = one.keys[start : start + left]
-            for group, some in _spread(self._routing.table.client_of, keys, n).items():
-                work.groups[group].append((one, some))
-            left -= len(keys)
-            event, start = (event + 1, 0) if start + len(keys) == len(one.keys) else (event, start + len(keys))
+        room, (event, start) = self.limits.readers, work.ungrouped
+        while room > 0 and event < len(work.routed):
+            routed = work.routed[event]
+            keys = routed.keys[start : start + room]
+            for group, group_keys in _spread(self._routing.table.client_of, keys, n).items():
+                work.groups[group].append((routed, group_keys))
+            room -= len(keys)
+            event, start = (event + 1, 0) if start + len(keys) == len(routed.keys) else (event, start + len(keys))
         work.ungrouped = (event, start)
         return event == len(work.routed)
 
     def _deliver(self, work: _Work, room: _Room, now: float) -> list[Effect]:
-        """Deliver the events that were matched to the group of readers whose turn it is."""
+        """Deliver the matched events to the next group of readers."""
         effects: list[Effect] = []
         sent, delivered, group, groups = work.progress
-        for one, keys in _joined(work.groups[group]):
-            room.spend_copies(len(keys), len(one.event.payload))
-            readers = self._routing.group_later(one, keys)
-            effects += self._routing.deliver(one.event, readers, work.slice.sender, now)
+        for routed, keys in _joined(work.groups[group]):
+            room.spend_copies(len(keys), len(routed.event.payload))
+            readers = self._routing.group_later(routed, keys)
+            effects += self._routing.deliver(routed.event, readers, work.slice.sender, now)
         if group + 1 < groups:
             work.progress = Progress(sent, delivered, group + 1, groups)
         else:
@@ -395,7 +399,7 @@ class Publications:
 def _spread(
     client_of: Mapping[SubscriptionId, Link], keys: Iterable[SubscriptionId], n: int
 ) -> dict[int, list[SubscriptionId]]:
-    """Return keys in up to ``n`` groups, those of one client in the same, today and after a restart."""
+    """Return keys in up to ``n`` groups, those of one client in the same group, also after a restart."""
     groups: dict[int, list[SubscriptionId]] = {}
     for key in keys:
         groups.setdefault(crc32(client_of.get(key, "").encode()) % n, []).append(key)
@@ -403,7 +407,7 @@ def _spread(
 
 
 def _joined(shares: Sequence[_Share]) -> Iterator[_Share]:
-    """Yield shares, those of one event as one: its readers may have come in parts, and a client gets one copy."""
-    for _, same in groupby(shares, key=lambda share: id(share[0])):
-        (one, keys), *more = same
-        yield one, [*keys, *chain.from_iterable(some for _, some in more)] if more else keys
+    """Yield one share per event: its readers may have been grouped in parts, and a client gets one copy."""
+    for _, shares_of_event in groupby(shares, key=lambda share: id(share[0])):
+        (routed, keys), *further = shares_of_event
+        yield routed, [*keys, *chain.from_iterable(further_keys for _, further_keys in further)] if further else keys

@@ -1,12 +1,12 @@
 """The routing table of a broker: all interests, where an event goes, and what each neighbour must be sent.
 
-*Interests* are what came in: the subscriptions of clients, and the entries that neighbours announced. From them follow
-both directions. Inwards, each namespace has an index of all clients' subscriptions, which says who wants an event, and
-an index for each neighbour, which says whether it does and ends at the first filter that matches. Outwards, one
-`Summary` per neighbour and namespace has the interests of all except that neighbour as its members (promise
-R3), and says what to announce and retract.
+*Interests* are the subscriptions of clients, and the entries that neighbours announced. Both directions follow from
+them. For events, each namespace has an index of all clients' subscriptions, which finds those that match, and an index
+for each neighbour, which stops at the first filter that matches. For announcements, one `Summary` per neighbour and
+namespace has the interests of all except that neighbour as its members (promise R3), and decides what to announce and
+retract.
 
-A neighbour that has not spoken yet is taken to want everything (promise R6: when in doubt, forward).
+A neighbour that has not sent its table yet is assumed to want everything (promise R6: when in doubt, forward).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.summary import Changes, Origin, Summary, Wanted
 from tamis.routing.policies import CellOptions, Policy
-from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables
+from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables, is_told
 from tamis.routing.policies.two_stage import TwoStageTable
 
 __all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "fill_summaries", "n_entries"]
@@ -43,16 +43,16 @@ __all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
 
-#: Subscriptions of clients, and filters of a neighbour, from which on a batch meets them as a table.
+#: From this number of subscriptions of clients, or filters of a neighbour, on, a batch is matched as a table.
 SMALL_TABLE = 129
 
-#: Events times subscriptions that are compared at once where an answer may be cut off: all of them may match.
+#: Events times subscriptions that are matched at once if the result has a limit: all of them may match.
 MOST_PAIRS = 8_000_000
 
 #: The clients that want an event, each with its subscriptions that match.
 Readers = dict[Link, list[Interest]]
 
-#: What a neighbour asks for that wants every event.
+#: The filter of a neighbour that wants every event.
 _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
 
 
@@ -65,11 +65,11 @@ class _Space:
 
     @property
     def is_large(self) -> bool:
-        """Whether some neighbour asks for so much that a batch of events is best put to it as a table."""
+        """Whether a neighbour has enough filters that a batch of events is best matched as a table."""
         return any(len(shelf) >= SMALL_TABLE for shelf in self.links.values())
 
     def origins(self, client_of: Mapping[SubscriptionId, Link]) -> Iterator[Origin]:
-        """Yield what stands on the shelves, each of which is checked on the way."""
+        """Yield the origins of all subscriptions on the shelves; two-stage tables check their invariants."""
         yield from (Origin(client_of[subscription.id], str(subscription.id)) for subscription in self.clients)
         for link, shelf in self.links.items():
             yield from (Origin(link, str(subscription.id)) for subscription in shelf)
@@ -78,7 +78,7 @@ class _Space:
 
 
 class _Summaries(dict[str, Summary]):
-    """The summaries of one link by namespace; one that is missing is made."""
+    """The summaries of one link by namespace; created on first use."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -89,7 +89,7 @@ class _Summaries(dict[str, Summary]):
 
 
 class Part(Enum):
-    """Which neighbours are asked about an event: all, those whose filters another thread may read, or the others."""
+    """Which neighbours are matched: all, those whose filters another thread may read, or the others."""
 
     ALL = "all"
     BESIDE = "beside"
@@ -98,19 +98,19 @@ class Part(Enum):
 
 @dataclass(eq=False)
 class TableChanges:
-    """What changed in the table while another thread read it."""
+    """The changes of the table while another thread read it."""
 
     #: Keys of clients' subscriptions that were replaced: a reader may have seen neither the old nor the new one.
     replaced: set[str] = field(default_factory=set)
-    #: Neighbours that asked for something else.
+    #: Neighbours whose entries changed.
     links: set[Link] = field(default_factory=set)
 
 
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
-    ``counters`` note what the tables did, by link; ``cells`` are those of links that get ranges from others.
-    ``merging`` runs the merges of the indexes; without it they are run at once.
+    ``counters`` count the work of the tables, by link; ``cells`` are the cells of links that are passed ranges of
+    others. ``merging`` runs the merges of the indexes; without it they run at once.
     """
 
     def __init__(
@@ -124,39 +124,41 @@ class RoutingTable:
         self._neighbours = dict(neighbours)
         self._merging = MergeAtOnce() if merging is None else merging
         self._counters = {link: Counters() for link in neighbours} if counters is None else counters
-        #: ``{source: {key: interest}}``: exactly what each client and neighbour asks for now.
+        #: ``{source: {key: interest}}``: exactly the current interests of each client and neighbour.
         self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
-        #: Neighbours that were removed, and some of whose entries the others still know.
+        #: Removed neighbours with entries that are still announced to the others.
         self.leaving: set[Link] = set()
-        #: ``{new neighbour: what may be missing in its summaries}``: it gets no table before they are complete.
+        #: ``{new neighbour: interests that may be missing in its summaries}``: it gets its table when none are left.
         self.filling: dict[Link, deque[Origin]] = {}
-        #: Neighbours that have not said yet what they ask for.
+        #: Neighbours that have not sent their table yet.
         self.unspoken: set[Link] = set(neighbours)
         self.summaries = {link: _Summaries(policy) for link, policy in neighbours.items()}
-        #: What came and goes as ranges of cells.
+        #: Received and sent ranges of cells.
         self.cells = CellTables(schema, {link: policy.cells for link, policy in neighbours.items()}, cells)
         self._namespaces: dict[str, _Space] = {}
-        #: ``{key: client}`` of every interest of a client: a key tells which client it is of, so no two share one.
+        #: ``{key: client}`` of every interest of a client: keys contain the client's name, so no two clients share one.
         self.client_of: dict[SubscriptionId, Link] = {}
-        #: Each notes what changes as long as a thread reads the table.
+        #: Records of changes, one for each thread that reads the table.
         self.watches: list[TableChanges] = []
 
     def add_neighbour(self, link: Link, policy: Policy) -> None:
-        """Have one neighbour more, which has not spoken; `fill_summaries` puts in what it is to be sent."""
+        """Add a neighbour that has not sent its table; `fill_summaries` assembles the table that it is sent."""
+        if link in self.leaving:  # its new entries would be withdrawn with the old ones
+            raise InvariantError(f"link {link!r} is added while its former entries are withdrawn")
         self.cells.add_link(link, policy.cells, is_told=not policy.floods)
         self._neighbours[link] = policy
         self._counters.setdefault(link, Counters())
         self._interests[link], self.summaries[link] = {}, _Summaries(policy)
         self.unspoken.add(link)
         if not policy.floods:
-            self.filling[link] = deque(Origin(source, key) for source, held in self._interests.items() for key in held)
-        if policy.cells:  # a summary of cells takes back only what it was given
-            fill_summaries(self, len(self.filling.get(link, ())))
+            self.filling[link] = deque(
+                Origin(source, key) for source, interests in self._interests.items() for key in interests
+            )
 
     def remove_neighbour(self, link: Link) -> list[Persist]:
-        """Stop sending to a neighbour; what it asked for is `leaving` until it is dropped, entry by entry.
+        """Stop sending to a neighbour; it is in `leaving` until its entries are dropped, one by one.
 
-        Returns what to persist of its ranges, which go at once.
+        Returns what to persist of its ranges, which are dropped at once.
         """
         for changes in self.watches:
             changes.links.add(link)
@@ -173,37 +175,37 @@ class RoutingTable:
         return withdrawn
 
     def interests(self, source: Link) -> Mapping[str, Interest]:
-        """Return what a client or neighbour asks for, by key."""
+        """Return the interests of a client or neighbour, by key."""
         return self._interests.get(source, {})
 
     def clients(self) -> list[Link]:
-        """Return the clients that ask for something."""
+        """Return the clients that have interests."""
         brokers = self._neighbours.keys() | self.leaving
-        return [source for source, held in self._interests.items() if held and source not in brokers]
+        return [source for source, interests in self._interests.items() if interests and source not in brokers]
 
     def put_many(self, interests: Sequence[tuple[Link, str, Interest]], read: ReadInterests | None = None) -> None:
-        """Add interests, or change those under these keys, in order; what is new is added to the indexes at once.
+        """Add or replace interests, in order; new ones are added to the indexes together.
 
-        ``read`` is what they mean; those that it calls bad are passed over.
+        ``read`` has their meanings; those that it lists as bad are skipped.
         """
         read = ReadInterests([interest for _, _, interest in interests]) if read is None else read
-        new: dict[Origin, int] = {}
+        added: dict[Origin, int] = {}
         for position, (source, key, interest) in enumerate(interests):
             if position in read.bad:
                 continue
-            held = self._interests.setdefault(source, {})
-            if key in held:
-                if held[key].says_same(interest):
-                    held[key] = interest
+            current = self._interests.setdefault(source, {})
+            if key in current:
+                if current[key].says_same(interest):
+                    current[key] = interest
                     continue
-                self._admit(read, new)  # the earlier one may be among these
-                new = {}
+                self._admit(read, added)  # the earlier one may be among these
+                added = {}
                 self.drop(source, key)
                 for changes in self.watches:
                     changes.replaced.add(key)
-            held[key] = interest
-            new[Origin(source, key)] = position
-        self._admit(read, new)
+            current[key] = interest
+            added[Origin(source, key)] = position
+        self._admit(read, added)
 
     def drop(self, source: Link, key: str) -> None:
         """Remove an interest; KeyError when it is not there."""
@@ -217,7 +219,8 @@ class RoutingTable:
                 del self.client_of[key]
         for link in self._others(source):
             if self._neighbours[link].cells:
-                self.cells.remove(link, origin, subscription.namespace)
+                if link not in self.filling or is_told(self.cells, link, origin, subscription.namespace):
+                    self.cells.remove(link, origin, subscription.namespace)
             elif link not in self.filling or origin in self.summaries[link][subscription.namespace].members:
                 self.summaries[link][subscription.namespace].remove(origin)
         if source in self.leaving and not self._interests[source]:
@@ -225,19 +228,19 @@ class RoutingTable:
             self.leaving.discard(source)
 
     def put_ranges(self, source: Link, namespace: str, plan: Any) -> None:
-        """Take over what a neighbour says about its ranges in a namespace."""
+        """Apply a plan of a neighbour's ranges in a namespace."""
         for changes in self.watches:
             changes.links.add(source)
         self.cells.apply(source, namespace, plan, list(self._others(source)))
 
     def take_changes(self, link: Link) -> Changes:
-        """Return what a neighbour has to learn since the last call."""
+        """Return the changes for a neighbour since the last call."""
         changes = Changes()
         for summary in self.summaries[link].values():
-            found = summary.take_changes()
-            changes.announce += found.announce
-            changes.retract += found.retract
-            changes.again |= found.again
+            taken = summary.take_changes()
+            changes.announce += taken.announce
+            changes.retract += taken.retract
+            changes.again |= taken.again
         changes.plans = self.cells.take_plans(link)
         return changes
 
@@ -249,22 +252,22 @@ class RoutingTable:
             yield from summary.contents()
 
     def next_hops(self, event: Event, namespace: str, came_from: Link, part: Part = Part.ALL) -> list[Link]:
-        """Return the neighbours that want an event, sorted; the one it came from is never among them."""
-        wanted: set[Link] = set() if part is Part.BESIDE else set(self.unspoken)
+        """Return the neighbours that want an event, sorted, without the one it came from."""
+        hops: set[Link] = set() if part is Part.BESIDE else set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
             links = self._namespaces[name].links if name in self._namespaces else {}
             if part is not Part.ALL:
                 is_beside = part is Part.BESIDE
                 links = {link: shelf for link, shelf in list(links.items()) if _has_readers(shelf) == is_beside}
-            asked = (link for link in links if link not in wanted and link != came_from)
-            wanted.update([link for link in asked if links[link].matches_any(event)])
+            candidates = (link for link in links if link not in hops and link != came_from)
+            hops.update([link for link in candidates if links[link].matches_any(event)])
             if part is not Part.BESIDE:
-                wanted.update(self.cells.wanting(event, name, {came_from, *wanted}))
-        wanted.discard(came_from)
-        return sorted(wanted)
+                hops.update(self.cells.wanting(event, name, {came_from, *hops}))
+        hops.discard(came_from)
+        return sorted(hops)
 
     def next_hops_of_batch(self, batch: EventBatch, came_from: Link) -> list[list[Link]]:
-        """Return the next hops of each event; each neighbour is asked once about all of them."""
+        """Return the next hops of each event; each neighbour's filters are matched once with all of them."""
         names = (batch.namespace, ALL_NAMESPACES)
         is_large = any(name in self._namespaces and self._namespaces[name].is_large for name in names)
         if batch.is_small or not (is_large or any(map(self.cells.are_asked, names))):
@@ -277,20 +280,20 @@ class RoutingTable:
             hops[i] = self.next_hops(batch.events[i], batch.namespace, came_from)
         return hops
 
-    def matching_of_batch(self, batch: EventBatch, most: int | None = None) -> list[list[SubscriptionId]]:
-        """Return the keys of the clients' subscriptions that match each event; many events meet many as one table.
+    def matching_of_batch(self, batch: EventBatch, limit: int | None = None) -> list[list[SubscriptionId]]:
+        """Return the keys of the clients' subscriptions that match each event; many events are matched as a table.
 
-        With ``most`` the list ends behind the event with which there are that many keys in all, or earlier.
+        With ``limit`` the list ends after the event at which the total of keys reaches it, or earlier.
         """
         home = self._namespaces.get(batch.namespace)
         if home is None:
             return [[] for _ in batch.events]
-        if most is not None:
+        if limit is not None:
             batch = batch.head(max(1, MOST_PAIRS // max(1, len(home.clients))))
         if batch.is_small or len(home.clients) < SMALL_TABLE:
-            return list(_up_to(map(home.clients.match, batch.events), most))
-        found, bad = home.clients.match_table(batch.table, most), batch.table.bad
-        return [home.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(found)]
+            return list(_up_to(map(home.clients.match, batch.events), limit))
+        matches, bad = home.clients.match_table(batch.table, limit), batch.table.bad
+        return [home.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(matches)]
 
     def group(self, keys: Iterable[SubscriptionId]) -> Readers:
         """Return the subscriptions under these keys by client; those that have ended are left out."""
@@ -304,18 +307,18 @@ class RoutingTable:
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the summary of each neighbour has exactly the interests of the others."""
         self.cells.check_invariants()
-        known = {Origin(source, key) for source, held in self._interests.items() for key in held}
+        origins = {Origin(source, key) for source, interests in self._interests.items() for key in interests}
         for link, policy in self._neighbours.items():
             for summary in self.summaries[link].values():
                 summary.check_invariants(exact=policy.exact)
-            told = {origin for summary in self.summaries[link].values() for origin in summary.members}
-            told |= self.cells.origins(link)
-            due = set() if policy.floods else {origin for origin in known if origin.source != link}
-            if told != due and not (link in self.filling and told < due):
-                more, less = sorted(told - due), sorted(due - told)
-                raise InvariantError(f"the summary of link {link!r} has too much, {more}, or too little, {less}")
+            summarised = {origin for summary in self.summaries[link].values() for origin in summary.members}
+            summarised |= self.cells.origins(link)
+            due = set() if policy.floods else {origin for origin in origins if origin.source != link}
+            if summarised != due and not (link in self.filling and summarised < due):
+                surplus, missing = sorted(summarised - due), sorted(due - summarised)
+                raise InvariantError(f"the summary of link {link!r} has too much, {surplus}, or too little, {missing}")
         shelved = {origin for home in self._namespaces.values() for origin in home.origins(self.client_of)}
-        if shelved != (due := {origin for origin in known if origin.source not in self.leaving}):
+        if shelved != (due := {origin for origin in origins if origin.source not in self.leaving}):
             raise InvariantError(f"the matchers know {sorted(shelved ^ due)} wrongly")
 
     def _others(self, source: Link) -> Iterator[Link]:
@@ -323,20 +326,20 @@ class RoutingTable:
         return (link for link, policy in self._neighbours.items() if link != source and not policy.floods)
 
     def _wanted_by(self, link: Link, batch: EventBatch) -> npt.NDArray[np.bool_]:
-        """Say for each event of a batch whether a neighbour wants it; bad rows of its table are not decided."""
-        wanted = np.full(len(batch), link in self.unspoken)
+        """Return for each event of a batch whether a neighbour wants it; bad rows of its table are undecided."""
+        is_wanted = np.full(len(batch), link in self.unspoken)
         for name in (batch.namespace, ALL_NAMESPACES):
             table = self._namespaces[name].links.get(link) if name in self._namespaces else None
-            if table is not None and len(table) and not wanted.all():
-                wanted |= table.matches_any_of(batch.table)
-            if not wanted.all():
-                wanted |= self.cells.wanted_of(link, name, batch.table)
-        return wanted
+            if table is not None and len(table) and not is_wanted.all():
+                is_wanted |= table.matches_any_of(batch.table)
+            if not is_wanted.all():
+                is_wanted |= self.cells.wanted_of(link, name, batch.table)
+        return is_wanted
 
-    def _admit(self, read: ReadInterests, new: Mapping[Origin, int]) -> None:
+    def _admit(self, read: ReadInterests, added: Mapping[Origin, int]) -> None:
         """Put new interests, given by their positions in ``read``, into the indexes and the summaries."""
         shelves: dict[int, tuple[Shelf, list[tuple[int, Origin]]]] = {}
-        for origin, position in new.items():
+        for origin, position in added.items():
             if origin.source not in self._neighbours:
                 self.client_of[origin.key] = origin.source
             shelf = self._shelf(origin.source, self._interests[origin.source][origin.key].namespace)
@@ -354,25 +357,25 @@ class RoutingTable:
     def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None, links: Sequence[Link]) -> None:
         """Put interests into the summaries of the neighbours that must be sent them.
 
-        All are of clients or of the same neighbour; ``batch`` has them as columns, if they are many.
+        All are of clients, or all of one neighbour; ``batch`` has them as columns, if they are many.
         """
         if not links:
             return
-        wanted = [NamedInterest(origin.key, self._interests[origin.source][origin.key]) for origin in origins]
-        arrivals, questions = list(zip(origins, wanted, strict=True)), None
+        interests = [NamedInterest(origin.key, self._interests[origin.source][origin.key]) for origin in origins]
+        arrivals, questions = list(zip(origins, interests, strict=True)), None
         for link in links:
             if self._neighbours[link].cells:
                 for origin, interest in arrivals:
                     self.cells.add(link, origin, interest.made())
             elif batch is not None:
-                questions = _questions(wanted, batch) if questions is None else questions
+                questions = _questions(interests, batch) if questions is None else questions
                 self.summaries[link][namespace].add_many(arrivals, questions)
             else:
                 for origin, interest in arrivals:
                     self.summaries[link][namespace].add(origin, interest)
 
     def _shelf(self, source: Link, namespace: str) -> Shelf:
-        """Return where the interests of a client or neighbour stand."""
+        """Return the shelf with the interests of a client or neighbour."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = _Space(Shelf(namespace, PackedMatcher, self._merging))
         home = self._namespaces[namespace]
@@ -385,19 +388,21 @@ class RoutingTable:
         return home.links[source]
 
 
-def fill_summaries(table: RoutingTable, most: int) -> bool:
-    """Put up to ``most`` interests into the summaries of each new neighbour; return whether one was not complete."""
+def fill_summaries(table: RoutingTable, limit: int) -> bool:
+    """Put up to ``limit`` interests into the summaries of each new neighbour; return whether any was incomplete."""
     was_filling = bool(table.filling)
     for link, waiting in list(table.filling.items()):
         groups: dict[tuple[Link, str], list[Origin]] = {}
-        for origin in (waiting.popleft() for _ in range(min(most, len(waiting)))):
+        for origin in (waiting.popleft() for _ in range(min(limit, len(waiting)))):
             interest = table.interests(origin.source).get(origin.key)  # it may have ended, or changed since
-            if interest is not None and origin not in table.summaries[link][interest.namespace].members:
+            if interest is None or is_told(table.cells, link, origin, interest.namespace):
+                continue
+            if origin not in table.summaries[link][interest.namespace].members:
                 home = "" if origin.key in table.client_of else origin.source
                 groups.setdefault((home, interest.namespace), []).append(origin)
         for (_, namespace), origins in groups.items():
-            read = ReadInterests([table.interests(one.source)[one.key] for one in origins])
-            batch = read.batch(namespace, [(place, one.key) for place, one in enumerate(origins)])
+            read = ReadInterests([table.interests(origin.source)[origin.key] for origin in origins])
+            batch = read.batch(namespace, [(i, origin.key) for i, origin in enumerate(origins)])
             table._tell(origins, namespace, batch, [link])
         if not waiting:
             del table.filling[link]
@@ -405,31 +410,31 @@ def fill_summaries(table: RoutingTable, most: int) -> bool:
 
 
 def n_entries(table: RoutingTable, source: Link) -> int:
-    """Return how many filters and ranges a neighbour asks for."""
-    ranges = (one for _, spaces in table.cells.ranges(source) for one in spaces)
+    """Return the number of filters and ranges of a neighbour."""
+    ranges = (runs for _, spaces in table.cells.ranges(source) for runs in spaces)
     return len(table.interests(source)) + sum(map(len, ranges))
 
 
 def _has_readers(shelf: Shelf) -> bool:
-    """Whether a shelf may be asked in another thread while this one changes it."""
+    """Whether another thread may read a shelf while this one changes it."""
     return isinstance(shelf.now.matcher, PackedMatcher)
 
 
-def _questions(wanted: Sequence[NamedInterest], batch: LazyBatch) -> Questions:
-    """Return the interests of a batch as questions: those that are not columns were read already."""
-    subscriptions: list[Wanted] = list(wanted)
+def _questions(interests: Sequence[NamedInterest], batch: LazyBatch) -> Questions:
+    """Return the interests of a batch as questions; those that are not columns are compiled already."""
+    subscriptions: list[Wanted] = list(interests)
     for row, subscription in batch.others:
         subscriptions[row] = subscription
     return Questions(subscriptions, batch.columns)
 
 
-def _up_to(lists: Iterable[list[SubscriptionId]], most: int | None) -> Iterator[list[SubscriptionId]]:
-    """Yield lists up to the one with which they have ``most`` items in all; all of them without it."""
+def _up_to(lists: Iterable[list[SubscriptionId]], limit: int | None) -> Iterator[list[SubscriptionId]]:
+    """Yield lists until the total of their items reaches ``limit``; None: all of them."""
     count = 0
-    for one in lists:
-        yield one
-        count += len(one)
-        if most is not None and count >= most:
+    for keys in lists:
+        yield keys
+        count += len(keys)
+        if limit is not None and count >= limit:
             return
 
 

@@ -1,22 +1,22 @@
-"""What a link carries: a small set of filters that stands for many subscriptions.
+"""The filters announced on a link: a small set that represents many subscriptions.
 
 A broker keeps one `Summary` per outgoing link and namespace. Its *members* are the subscriptions that the neighbour
-must know of, which are those from everywhere but this neighbour (promise R3); its *groups* are the filters that
-were announced to it. Each member is at home in one group that contains it, or in several that contain it together.
-A `Strategy`, the policy of the link, finds homes and makes groups; this module keeps the books, and they are the same
-for covering, subsumption and merging:
+must know of: all except the neighbour's own (promise R3). Its *groups* are the filters that were announced to it. Each
+member has a *home*: one group that contains it, or several that contain it together. A `Strategy`, the policy of the
+link, finds homes and makes groups; this module does the bookkeeping, which is the same for covering, subsumption and
+merging:
 
-* a group whose filter was built from a member (its *contributor*) ends when that member leaves, and the members that
-  are left look for a home again (promises R8, R9; the passive list of the papers);
+* a group whose filter was built from a member (its *contributor*) ends when that member leaves, and the remaining
+  members look for a home again (promises R8, R9; the passive list of the papers);
 * a new group takes over the members of the groups it absorbs.
 
-Whatever happens between two calls of `take_changes` is one change for the neighbour: the difference between what it
-had and what it must have, announced before it is retracted (promise R2).
+All changes between two calls of `take_changes` are one change for the neighbour: the difference between what it had and
+what it must have; announcements come before retractions (promise R2).
 
-A change moves at most `SLICE` members from one home to another, however many there are (promise R14). A group that
-ends is *ending* until its last member has found another home: no further member finds a home in it, but the neighbour
-holds it for that long, so that nothing is lost meanwhile. What is left to do follows in further calls of `advance`.
-Nothing of this is on disk: a broker that restarts makes its summaries from its interests.
+A change moves at most `SLICE` members from one home to another, however many there are (promise R14). A group is
+*ending* until its last member has found another home: it accepts no new members, but stays announced, so that nothing
+is lost meanwhile. The remaining work is done in further calls of `advance`. Nothing of this is on disk: a broker that
+restarts builds its summaries from its interests.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Origin(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A new group: its filter, the keys of the groups it is merged from, and of the others that it covers."""
+    """A new group: its filter, the keys of the groups it is merged from, and those of other groups that it covers."""
 
     content: Subscription
     absorbed: tuple[str, ...] = ()
@@ -59,10 +59,11 @@ class Growth(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where subscriptions are at home that come together.
+    """The homes of subscriptions that were added together.
 
-    ``homes`` has the key of a group for each; it is its own for a new group. ``covered`` are the keys of older groups
-    that a new one covers, by its position; ``contents`` are what new groups say, where that is not what was asked.
+    ``homes`` has the key of a group for each subscription; a subscription with its own key is a new group. ``covered``
+    are the keys of older groups that a new group covers, by position; ``contents`` are the filters of new groups that
+    differ from their subscription.
     """
 
     homes: list[str]
@@ -71,32 +72,32 @@ class Placement(NamedTuple):
 
 
 class Strategy(Protocol):
-    """What a policy decides about the groups of one link. It may fail to see a home, never invent one."""
+    """Decides about the groups of one link, for a policy. It may miss a home, but never return a wrong one."""
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
-        """Return groups that together contain a subscription, proved; None when none were found."""
+        """Return groups that provably contain a subscription together; None if none were found."""
 
     def grow(self, subscription: Subscription) -> Growth:
         """Return the group to make for a subscription that has no home."""
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group; its key is ``content.id``."""
+        """Note a new group; its key is ``content.id``."""
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended."""
+        """Note that a group has ended."""
 
     def place(self, keys: Sequence[str], questions: Questions) -> Placement | None:
-        """Find homes for many at once and take note of the new groups; None: they are to be asked one by one.
+        """Find homes for many subscriptions at once and note the new groups; None: call `find_homes` for each.
 
-        ``keys`` are those that the questions have as groups; no group has one of them.
+        ``keys`` are the keys of the questions if they become groups; no group has one of them yet.
         """
 
 
 @dataclass
 class Changes:
-    """What a neighbour has to learn: filters by key, then the keys that end; and plans of ranges by namespace.
+    """The changes for a neighbour: announced filters, retracted keys, and plans of ranges by namespace.
 
-    With ``again`` more follows when `Summary.advance` is called, which is to be soon.
+    With ``again`` there is more to do: call `Summary.advance` soon.
     """
 
     announce: list[Wanted] = field(default_factory=list)
@@ -110,18 +111,18 @@ class Changes:
 
 @dataclass(eq=False)
 class _Group:
-    """An announced filter, the members at home in it, and those it was built from."""
+    """An announced filter, its members, and the members it was built from."""
 
     content: Wanted
     members: dict[Origin, None]
     contributors: set[Origin]
-    #: Whether members can find a home in it: it is not ending, and no other group has absorbed it.
+    #: Whether it accepts members: it is not ending, and no other group has absorbed it.
     is_open: bool = True
 
 
 @dataclass(eq=False)
 class _Ending:
-    """A group that ends, and its members that may still have to find another home, the next one last."""
+    """An ending group, and its members that may still need another home, the next one last."""
 
     group: _Group
     members: list[Origin]
@@ -129,7 +130,7 @@ class _Ending:
 
 @dataclass(eq=False)
 class _Absorbing:
-    """A group, and others that it covers and that it shall absorb, the next one last."""
+    """A group, and the groups that it covers and has to absorb, the next one last."""
 
     group: _Group
     covered: list[_Group]
@@ -146,19 +147,19 @@ class Summary:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        #: ``{key: group}``: exactly what the neighbour holds once it has applied everything sent to it.
+        #: ``{key: group}``: exactly the filters that the neighbour has after applying everything sent to it.
         self._groups: dict[str, _Group] = {}
-        #: ``{origin: member}``: exactly what the neighbour must know of; each home is a group with it in its members.
+        #: ``{origin: member}``: exactly the subscriptions that the neighbour must know of; its homes list it.
         self.members: dict[Origin, _Member] = {}
-        #: How many members were never announced themselves.
+        #: The number of members that are not announced themselves.
         self.n_suppressed = 0
-        #: What is left to do, in the order in which it came.
+        #: The remaining work, in order of arrival.
         self._tasks: deque[_Ending | _Absorbing] = deque()
         #: How many more members may move before changes are taken.
         self._left = SLICE
-        #: Whether `take_changes` asked for `advance`, which was not called since.
+        #: Whether `take_changes` asked for `advance`, and it was not called yet.
         self._is_due = False
-        #: ``{key: filter}``: what the neighbour had when changes were last taken, of the groups touched since.
+        #: ``{key: filter}`` of the groups touched since changes were last taken: the filters at that time.
         self._before: dict[str, Wanted | None] = {}
 
     def __len__(self) -> int:
@@ -170,16 +171,16 @@ class Summary:
         return bool(self._tasks)
 
     def add(self, origin: Origin, subscription: Wanted) -> None:
-        """Let the neighbour know of a subscription, one way or the other."""
+        """Add a member: it gets a home, or is announced."""
         self._settle(origin, subscription)
         self._work()
 
     def add_many(self, arrivals: Sequence[tuple[Origin, Wanted]], questions: Questions) -> None:
-        """Let the neighbour know of many subscriptions; ``questions`` are what they ask for, in the same order."""
+        """Add many members; ``questions`` are their filters, in the same order."""
         free = [i for i, (origin, _) in enumerate(arrivals) if origin.key not in self._groups]
         fresh = [arrivals[i] for i in free]
-        some = questions if len(free) == len(arrivals) else questions.take(free)
-        placement = self._strategy.place([origin.key for origin, _ in fresh], some)
+        fresh_questions = questions if len(free) == len(arrivals) else questions.take(free)
+        placement = self._strategy.place([origin.key for origin, _ in fresh], fresh_questions)
         if placement is None:
             free, fresh, placement = [], [], Placement([], {})
         for i, covered in placement.covered.items():
@@ -191,21 +192,21 @@ class Summary:
             self._settle(*arrivals[i])
         self._work()
 
-    def _settle(self, origin: Origin, wanted: Wanted) -> None:
+    def _settle(self, origin: Origin, interest: Wanted) -> None:
         """Give a member a home."""
-        subscription = wanted if isinstance(wanted, Subscription) else wanted.made()
+        subscription = interest if isinstance(interest, Subscription) else interest.made()
         homes = self._strategy.find_homes(subscription)
         if homes is None:
-            own = _with_free_key(origin, subscription, self._groups)
-            taken = self._groups.get(str(own.id))
-            is_open = taken is not None and taken.is_open
-            homes = (str(own.id),)
+            keyed = _with_free_key(origin, subscription, self._groups)
+            group = self._groups.get(str(keyed.id))
+            is_open = group is not None and group.is_open
+            homes = (str(keyed.id),)
             if not is_open:
-                growth = self._strategy.grow(own)
+                growth = self._strategy.grow(keyed)
                 self._begin(origin, *growth)
                 self._strategy.opened(growth.content)
                 homes = (str(growth.content.id),)
-        self._move_in(origin, wanted, homes)
+        self._move_in(origin, interest, homes)
 
     def _move_in(self, origin: Origin, subscription: Wanted, homes: tuple[str, ...]) -> None:
         self.members[origin] = _Member(subscription, homes)
@@ -214,7 +215,7 @@ class Summary:
             self._groups[key].members[origin] = None
 
     def remove(self, origin: Origin) -> None:
-        """Forget a subscription; what it alone kept from the neighbour is announced."""
+        """Remove a member; members that only its group represented are announced."""
         homes = self._leave(origin)
         for key in homes:
             group = self._groups.get(key)
@@ -223,7 +224,7 @@ class Summary:
         self._work()
 
     def advance(self) -> None:
-        """Go on with what is left to do, as far as one change may go."""
+        """Continue the remaining work, as far as one change may go."""
         self._is_due = False
         self._work()
 
@@ -235,16 +236,16 @@ class Summary:
                 self._tasks.popleft()
 
     def take_changes(self) -> Changes:
-        """Return what changed for the neighbour since the last call."""
-        changes, before = Changes(), self._before
+        """Return the changes for the neighbour since the last call."""
+        changes, previous = Changes(), self._before
         self._before, self._left = {}, SLICE
         changes.again = self.is_busy and not self._is_due
         self._is_due = self.is_busy
-        for key, old in before.items():
+        for key, content in previous.items():
             group = self._groups.get(key)
-            if group is None and old is not None:
+            if group is None and content is not None:
                 changes.retract.append(key)
-            elif group is not None and (old is None or _differ(old, group.content)):
+            elif group is not None and (content is None or _differ(content, group.content)):
                 changes.announce.append(group.content)
         return changes
 
@@ -253,17 +254,17 @@ class Summary:
         return (group.content for group in self._groups.values())
 
     def suppressed(self, only: Origin | None = None) -> Iterator[tuple[Origin, tuple[str, ...]]]:
-        """Yield the members that were never announced themselves, and who stands for them; or ``only`` this one."""
+        """Yield the members that are not announced themselves, each with its homes; or ``only`` this one."""
         origins = self.members if only is None else [only] if only in self.members else []
         for origin in origins:
             if (homes := self.members[origin].homes) != (origin.key,):
                 yield origin, homes
 
     def check_invariants(self, *, exact: bool) -> None:
-        """Raise `InvariantError` unless the groups say what the members say, no less and, if ``exact``, no more.
+        """Raise `InvariantError` unless the groups match all that the members match and, if ``exact``, nothing more.
 
-        A rebuild from the members would say the same; so this is promises R1 and R5 for one link, by two
-        inclusions: every member is proved to lie in its homes, every group in the members it was built from.
+        A rebuild from the members would have the same meaning; so this is promises R1 and R5 for one link, by two
+        inclusions: every member provably lies in its homes, every group in the members it was built from.
         """
         for origin, member in self.members.items():
             homes = [self._groups[key] for key in member.homes]
@@ -282,19 +283,19 @@ class Summary:
                 continue
             if not group.contributors <= group.members.keys() <= self.members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
-            parts = [filter for one in group.contributors for filter in self.members[one].subscription.filters]
+            parts = [filter for origin in group.contributors for filter in self.members[origin].subscription.filters]
             if exact and not is_covered(group.content.filters, parts):
                 raise InvariantError(f"group {key!r} says more than {sorted(group.contributors)}, its parts")
 
     def _begin(
         self, origin: Origin, content: Wanted, absorbed: tuple[str, ...] = (), covered: tuple[str, ...] = ()
     ) -> None:
-        """Make the group of a member, in place of others that it is merged from or that it covers."""
+        """Make the group of a member; it replaces the groups that it is merged from or that it covers."""
         key = str(content.id)
-        parts = [self._groups[old] for old in absorbed]
-        inner = [self._groups[old] for old in covered]
+        parts = [self._groups[old_key] for old_key in absorbed]
+        inner = [self._groups[old_key] for old_key in covered]
         group = _Group(content, {}, {origin}.union(*(part.contributors for part in parts)))
-        ending = self._groups.get(key)  # it says the same, so its members are at home here
+        ending = self._groups.get(key)  # it has the same filter, so its members can stay
         self._before.setdefault(key, _content_of(self._groups.get(key)))
         self._groups[key] = group
         if ending is not None:
@@ -305,21 +306,21 @@ class Summary:
             self._tasks.append(_Absorbing(group, inner[::-1]))
 
     def _absorb(self, group: _Group, part: _Group) -> None:
-        """End a group whose members are at home in another one."""
-        key, old = str(group.content.id), str(part.content.id)
-        self._before.setdefault(old, _content_of(self._groups.get(old)))
-        del self._groups[old]
+        """End a group and move its members to another one."""
+        key, old_key = str(group.content.id), str(part.content.id)
+        self._before.setdefault(old_key, _content_of(self._groups.get(old_key)))
+        del self._groups[old_key]
         part.is_open = False
         self._strategy.closed(part.content)
         group.members |= part.members
         for origin in part.members:
             member = self.members[origin]
             self.n_suppressed -= member.homes != (origin.key,)
-            member.homes = tuple(dict.fromkeys(key if home == old else home for home in member.homes))
+            member.homes = tuple(dict.fromkeys(key if home == old_key else home for home in member.homes))
             self.n_suppressed += member.homes != (origin.key,)
 
     def _absorb_covered(self, task: _Absorbing) -> bool:
-        """Absorb groups that a group covers as long as members may move; whether none is left."""
+        """Absorb groups that a group covers as long as members may move; return whether none is left."""
         while task.covered and self._left > 0 and task.group.is_open:
             part = task.covered.pop()
             if not part.is_open:
@@ -333,14 +334,14 @@ class Summary:
         return not task.covered or not task.group.is_open
 
     def _dissolve(self, group: _Group) -> None:
-        """Begin to end a group; its members look for a home again, in order if they are few."""
+        """Start to end a group; its members look for a home again, in order if they are few."""
         self._strategy.closed(group.content)
         group.is_open = False
-        few = len(group.members) <= SLICE
-        self._tasks.append(_Ending(group, sorted(group.members, reverse=True) if few else list(group.members)))
+        is_small = len(group.members) <= SLICE
+        self._tasks.append(_Ending(group, sorted(group.members, reverse=True) if is_small else list(group.members)))
 
     def _move_members(self, task: _Ending) -> bool:
-        """Find other homes for members of a group that ends as long as members may move; whether it has ended."""
+        """Find other homes for members of an ending group as long as members may move; return whether it has ended."""
         group, key = task.group, str(task.group.content.id)
         while task.members and self._left > 0 and self._groups.get(key) is group:
             origin = task.members.pop()
@@ -349,7 +350,7 @@ class Summary:
                 subscription = self.members[origin].subscription
                 self._leave(origin)
                 self._settle(origin, subscription)
-        if self._groups.get(key) is not group:  # the same was asked for again, and its members are at home there
+        if self._groups.get(key) is not group:  # a new group with the same filter has taken over its members
             return True
         if not task.members:
             self._before.setdefault(key, _content_of(self._groups.get(key)))
@@ -366,9 +367,9 @@ class Summary:
 
 
 def _with_free_key(origin: Origin, subscription: Subscription, groups: Mapping[str, _Group]) -> Subscription:
-    """Return the subscription under a key that no group with another filter has, be it one that is ending."""
+    """Return the subscription under a key that no group with another filter has, ending groups included."""
     key = str(subscription.id)
-    while (taken := groups.get(key)) is not None and taken.content.filters != subscription.filters:
+    while (group := groups.get(key)) is not None and group.content.filters != subscription.filters:
         key = f"{key}@{origin.source}"
     return subscription if key == str(subscription.id) else replace(subscription, id=key)
 

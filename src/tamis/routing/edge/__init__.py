@@ -1,1 +1,1 @@
-"""The edge of a broker: what clients may say, and how much may wait for them."""
+"""The edge of a broker: which messages of clients are accepted, and how many may wait for them."""

@@ -1,4 +1,4 @@
-"""What a broker's edge lets in: limits of what clients say, and what it notes of what went by."""
+"""Checks and limits of what clients send to a broker, and statistics of the traffic."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ class Recent(Generic[Item]):
         self._bytes = 0
 
     def append(self, item: Item, size: int) -> None:
-        """Add an item; the oldest ones go when there are too many."""
+        """Add an item; drop the oldest items beyond the limits."""
         self._items.append((size, item))
         self._bytes += size
         while len(self._items) > self._most or self._bytes > self._most_bytes:
             self._bytes -= self._items.popleft()[0]
 
-    def keep(self, wanted: Callable[[Item], bool]) -> None:
-        """Forget the items that are not wanted."""
-        self._items = deque((size, item) for size, item in self._items if wanted(item))
+    def keep(self, is_kept: Callable[[Item], bool]) -> None:
+        """Drop the items for which ``is_kept`` is false."""
+        self._items = deque((size, item) for size, item in self._items if is_kept(item))
         self._bytes = sum(size for size, _ in self._items)
 
     def __len__(self) -> int:
@@ -105,9 +105,9 @@ class Recent(Generic[Item]):
 
 @dataclass
 class Traffic:
-    """What passed the edge: counts since the start, and the last of it with the moments; nothing of it is persisted."""
+    """Counts since the start, and the most recent events and deliveries with their moments; nothing is persisted."""
 
-    #: Events of clients that came in, copies that went out to clients, and copies that suspended clients missed.
+    #: Events received from clients, copies sent to clients, and copies that suspended clients missed.
     events: int = 0
     deliveries: int = 0
     missed: int = 0
@@ -122,17 +122,17 @@ class Traffic:
 
     def forget(self, namespace: str) -> None:
         """Forget the last events of a namespace: its types have changed."""
-        self.recent_events.keep(lambda one: one[1].namespace != namespace)
-        self.recent_deliveries.keep(lambda one: one[2].event.namespace != namespace)
+        self.recent_events.keep(lambda entry: entry[1].namespace != namespace)
+        self.recent_deliveries.keep(lambda entry: entry[2].event.namespace != namespace)
 
     def note_delivery(self, now: float, link: Link, delivery: m.Delivery) -> None:
-        """Count a copy that goes out to a client."""
+        """Count a copy that is sent to a client."""
         self.deliveries += 1
         self.recent_deliveries.append((now, link, delivery), len(delivery.event.payload))
 
 
 def check_namespace(name: str) -> str:
-    """Return a name that may be a namespace; others raise `ModelError`."""
+    """Return ``name`` if it is a valid namespace; otherwise raise `ModelError`."""
     if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
         raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
     return name
@@ -145,17 +145,17 @@ def check_pieces(link: Link, what: str, count: int, most: int) -> None:
 
 
 def read_raw(payload: bytes) -> dict[str, Any]:
-    """Return what a client sent as an event; what is none raises `EventError`."""
+    """Return the attributes of an event as a client sent it; raise `EventError` if the payload is not an event."""
     if len(payload) > MAX_EVENT_WITH_REGION:
         raise LimitError("bytes of an event", len(payload), MAX_EVENT_WITH_REGION)
     try:
         raw = _event_decoder.decode(payload)
-    except Exception as error:  # whatever the parser raises is the client's doing
+    except Exception as error:  # whatever the parser raises, the payload is at fault
         raise EventError("", payload, f"not an event: {error}") from None
     check_nesting(raw)
-    odd = next((name for name, value in raw.items() if _has_odd_name(value, MAX_DEPTH)), None)
-    if odd is not None:
-        raise EventError(odd, "...", "an object in it has a name that is not text")
+    attribute = next((name for name, value in raw.items() if _has_odd_name(value, MAX_DEPTH)), None)
+    if attribute is not None:
+        raise EventError(attribute, "...", "an object in it has a name that is not text")
     return raw
 
 
@@ -172,7 +172,7 @@ def _has_odd_name(value: object, levels: int) -> bool:
 
 
 def refusal_reason(error: Exception) -> str:
-    """Return what a client is told about a message that was refused because checking it raised ``error``.
+    """Return the reason for a client whose message was refused because checking it raised ``error``.
 
     >>> refusal_reason(ModelError("no")), refusal_reason(KeyError("a"))
     ('no', "cannot be read (KeyError: 'a')")
@@ -188,7 +188,7 @@ def refusal_reason(error: Exception) -> str:
 
 
 def subscription_id(id: SubscriptionId) -> SubscriptionId:
-    """Return an id that a client may use; others raise `ModelError`: what cannot be written must not come in."""
+    """Return ``id`` if a client may use it; otherwise raise `ModelError`: an id that cannot be stored is refused."""
     if isinstance(id, str) and (not 0 < len(id) <= MAX_NAME or has_lone_surrogate(id)):
         raise ModelError(f"an id has 1 to {MAX_NAME} characters")
     if isinstance(id, int) and not INT64_MIN <= id <= INT64_MAX:

@@ -1,16 +1,16 @@
-"""The audit: who did what, and when. Kept on disk in the transaction that does it, and never changed.
+"""The audit: who did what, and when. A record is written in the transaction of its action, and never changed.
 
-What is noted: subscriptions and webhooks that come and go, requests that were refused for lack of rights, links to
-other brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events
-are not: they are the traffic, and have cursors of their own.
+Recorded are: new and ended subscriptions and webhooks, requests that were refused for lack of rights, links to other
+brokers that come up and go down, tokens that were made and revoked, and the start and stop of the broker. Events are
+not: they are the traffic, and have cursors of their own.
 
-No set of principals may push out what is noted about security. Subscriptions, webhooks and links that come and go are
-*activity* and stand in a log of their own (`tamis.runtime.stores.audit_log`). There `DEEDS_PER_HOUR` deeds of a
-principal are noted one by one in an hour; further ones are counted, and each kind of them is one record at the end of
-the hour.
+No set of principals may push out records about security. Subscriptions, webhooks and links that come and go are
+*activity* and have a log of their own (`tamis.runtime.stores.audit_log`). It records `DEEDS_PER_HOUR` deeds of a
+principal in an hour one by one; further deeds are counted, and each kind of them becomes one record at the end of the
+hour.
 
-Of what remains clients can cause refusals only. The first refusal of a principal is noted at once, further ones are
-counted and noted together `REFUSAL_SECONDS` later, and all principals together have `REFUSALS_PER_HOUR` records.
+In the other log clients can only cause refusals. The first refusal of a principal is recorded at once, further ones are
+counted and recorded together `REFUSAL_SECONDS` later, and all principals together have `REFUSALS_PER_HOUR` records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ AUDITED: Final = (
 #: Seconds for which further refusals of the same principal are only counted.
 REFUSAL_SECONDS = 10.0
 
-#: What is noted in the log of activity.
+#: The kinds that are recorded in the log of activity.
 ACTIVITY: Final = frozenset(
     {"subscribe", "unsubscribe", "end", "link up", "link down"} | {what for what in AUDITED if what[:7] == "webhook"}
 )
@@ -85,8 +85,9 @@ _LONGEST = 200
 class Deed(msgspec.Struct, frozen=True, array_like=True):
     """One line of the audit.
 
-    ``at`` is in microseconds UTC; ``who`` the name of a token, ``local`` or the broker's own; ``address`` the kind of
-    place it came from: ``loopback``, ``remote``, ``broker``, ``file``, ``process``. ``what`` is one of `AUDITED`.
+    ``at`` is in microseconds UTC; ``who`` is the name of a token, ``local`` or the name of the broker; ``address`` is
+    where the request came from: ``loopback``, ``remote``, ``broker``, ``file``, ``process``. ``what`` is one of
+    `AUDITED`.
     """
 
     at: int
@@ -119,81 +120,86 @@ def deed(
     detail: str = "",
     broker: str = "",
 ) -> Deed:
-    """Return an entry for what the owner of the rights did; without rights it was the broker itself."""
+    """Return a record of an action by the owner of the rights; without rights, by the broker itself."""
     who, address = (broker, "process") if by is None else (by.principal, by.address)
     return Deed(round(now * 1e6), who, what, subject[:_LONGEST], namespace, address, detail[:_LONGEST])
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """Deeds that are not noted one by one: the last of them, and how many there were."""
+    """Deeds that are not recorded one by one: the last of them, and their number."""
 
     last: Deed
     count: int
 
-    def record(self, others: str = "") -> Deed:
-        """Return one record for all of them; ``others`` says whose they are besides."""
-        detail = f"{self.count:,} within an hour{others}, the last: {self.last.detail}"
+    def record(self, owners: str = "") -> Deed:
+        """Return one record for all of them; ``owners`` names the principals if there are several."""
+        detail = f"{self.count:,} within an hour{owners}, the last: {self.last.detail}"
         return msgspec.structs.replace(self.last, detail=detail[:_LONGEST])
 
 
 class _Budget:
-    """How many deeds of each principal were noted in the present hour, and what is counted beyond that."""
+    """How many deeds of each principal were recorded in the current hour, and how many were only counted."""
 
     def __init__(self) -> None:
         self._hour = 0
         self._refusals = 0
-        #: ``{whose: deeds noted}``, refusals apart from activity.
+        #: ``{account: deeds recorded}``; refusals and activity have separate accounts.
         self._noted: Counter[tuple[str, ...]] = Counter()
-        #: Those that were only counted, by whose they are and what they are.
+        #: Deeds that were only counted, by account and kind.
         self._counted: dict[tuple[tuple[str, ...], str], _Counted] = {}
 
     def admit(self, deeds: list[tuple[Deed, int]]) -> list[Deed]:
-        """Return the deeds that are noted one by one; what clients cannot cause always is.
+        """Return the deeds that are recorded one by one; those that clients cannot cause always are.
 
-        With each goes how many it stands for.
+        Each deed comes with the number of deeds that it stands for.
         """
         return [deed for deed, count in deeds if self._is_noted(deed, count)]
 
     def settle(self, now: int, *, is_end: bool = False) -> list[Deed]:
-        """Return the records of what was counted, when the hour is over or the broker stops."""
+        """Return the records of counted deeds if the hour is over or the broker stops."""
         if now - self._hour < _HOUR and not is_end:
             return []
         counted, self._hour, self._refusals = self._counted, now, 0
         self._noted, self._counted = Counter(), {}
-        activity = [many.record() for (_, what), many in counted.items() if what in ACTIVITY]
+        activity = [counted_deeds.record() for (_, kind), counted_deeds in counted.items() if kind in ACTIVITY]
         refusals = sorted(
-            (many for (_, what), many in counted.items() if what == "refuse"), key=lambda many: many.count
+            (counted_deeds for (_, kind), counted_deeds in counted.items() if kind == "refuse"),
+            key=lambda counted_deeds: counted_deeds.count,
         )
-        alone, rest = refusals[: COUNTED_REFUSALS_PER_HOUR - 1], refusals[COUNTED_REFUSALS_PER_HOUR - 1 :]
-        if len(rest) > 1:
-            total = _Counted(rest[-1].last, sum(many.count for many in rest))
-            return [*activity, *(many.record() for many in alone), total.record(f" of {len(rest):,} principals")]
-        return [*activity, *(many.record() for many in refusals)]
+        single, joint = refusals[: COUNTED_REFUSALS_PER_HOUR - 1], refusals[COUNTED_REFUSALS_PER_HOUR - 1 :]
+        if len(joint) > 1:
+            total = _Counted(joint[-1].last, sum(counted_deeds.count for counted_deeds in joint))
+            return [
+                *activity,
+                *(counted_deeds.record() for counted_deeds in single),
+                total.record(f" of {len(joint):,} principals"),
+            ]
+        return [*activity, *(counted_deeds.record() for counted_deeds in refusals)]
 
     def _is_noted(self, deed: Deed, count: int) -> bool:
-        # Subscriptions that expire are ended by the broker: each namespace has a budget for those.
-        whose: tuple[str, ...] = (deed.who, deed.namespace) if deed.address == "process" else (deed.who,)
+        # The broker itself ends subscriptions that expire: each namespace has a budget for those.
+        account: tuple[str, ...] = (deed.who, deed.namespace) if deed.address == "process" else (deed.who,)
         if deed.what in ACTIVITY:
-            is_noted = self._noted[whose] < DEEDS_PER_HOUR
+            is_noted = self._noted[account] < DEEDS_PER_HOUR
         elif deed.what == "refuse":
-            whose = ("refused", deed.who, "")
-            mine = self._noted[whose]
-            most = REFUSALS_PER_HOUR if not mine else REFUSALS_PER_HOUR // 2
-            is_noted = mine < REFUSALS_OF_PRINCIPAL and self._refusals < most
+            account = ("refused", deed.who, "")
+            n_noted = self._noted[account]
+            limit = REFUSALS_PER_HOUR if not n_noted else REFUSALS_PER_HOUR // 2
+            is_noted = n_noted < REFUSALS_OF_PRINCIPAL and self._refusals < limit
             self._refusals += is_noted
         else:
             return True
         if is_noted:
-            self._noted[whose] += 1
+            self._noted[account] += 1
         else:
-            before = self._counted.get((whose, deed.what), _Counted(deed, 0)).count
-            self._counted[whose, deed.what] = _Counted(deed, before + count)
+            n_counted = self._counted.get((account, deed.what), _Counted(deed, 0)).count
+            self._counted[account, deed.what] = _Counted(deed, n_counted + count)
         return is_noted
 
 
 class Trail:
-    """What is to be noted, until it goes to disk with the transaction under way.
+    """The records of the current transaction, until they are written to disk with it.
 
     >>> trail = Trail()
     >>> trail.note(Deed(0, "alice", "subscribe", "strong"))
@@ -204,13 +210,13 @@ class Trail:
     def __init__(self, number: int = 0) -> None:
         #: The number of the last deed on disk, or on its way there.
         self.number = number
-        #: Who wants what is being done; None: the broker itself.
+        #: The principal whose request is being handled; None: the broker itself.
         self.actor: Rights | None = None
-        #: Deeds, and how many of them each record stands for.
+        #: Deeds, each with the number of deeds that it stands for.
         self._noted: list[tuple[Deed, int]] = []
-        #: Records of what was counted in the hour before.
+        #: Records of the deeds that were counted in the previous hour.
         self._sums: list[Deed] = []
-        #: What others do, as far as it is noted one by one.
+        #: Limits how many deeds are recorded one by one.
         self._budget = _Budget()
         #: ``{who: (moment of the refusal that was noted, the last one since, how many since)}``.
         self._refused: dict[str, tuple[int, Deed, int]] = {}
@@ -219,30 +225,30 @@ class Trail:
         self.token_file = TokenFile(0, b"")
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back which tokens were seen last."""
+        """Restore which tokens were seen last."""
         self._tokens = frozenset(records.TOKENS.find(stored) or ())
         self.token_file = records.TOKEN_FILE.find(stored) or self.token_file
 
-    def note(self, one: Deed) -> None:
+    def note(self, deed: Deed) -> None:
         """Note a deed; a refusal soon after another of the same principal is only counted."""
-        if one.what == "stop":
+        if deed.what == "stop":
             for who in list(self._refused):
                 self._settle(who)
-        if one.what != "refuse":
-            self._noted.append((one, 1))
+        if deed.what != "refuse":
+            self._noted.append((deed, 1))
             return
-        first, _, count = self._refused.get(one.who, (0, one, 0))
-        if one.who in self._refused and one.at - first < REFUSAL_SECONDS * 1e6:
-            self._refused[one.who] = (first, one, count + 1)
+        first, _, count = self._refused.get(deed.who, (0, deed, 0))
+        if deed.who in self._refused and deed.at - first < REFUSAL_SECONDS * 1e6:
+            self._refused[deed.who] = (first, deed, count + 1)
         else:
-            self._settle(one.who)
-            self._noted.append((one, 1))
-            self._refused[one.who] = (one.at, one, 0)
+            self._settle(deed.who)
+            self._noted.append((deed, 1))
+            self._refused[deed.who] = (deed.at, deed, 0)
 
     def note_all(self, deeds: Iterable[Deed]) -> list[Effect]:
-        """Note deeds; what to persist of them comes with the transaction."""
-        for one in deeds:
-            self.note(one)
+        """Note deeds; their records are written with the transaction."""
+        for deed in deeds:
+            self.note(deed)
         return []
 
     def note_subscription(self, now: float, what: str, subscription: Subscribe, detail: str, broker: str) -> None:
@@ -256,7 +262,7 @@ class Trail:
             self.note(deed(now, by, "refuse", subject=subject, namespace=namespace, detail=str(error)))
 
     def tick(self, now: float) -> None:
-        """Note the refusals that were counted long enough."""
+        """Note the refusals that have been counted for `REFUSAL_SECONDS`."""
         for who, (first, _, _) in list(self._refused.items()):
             if now * 1e6 - first >= REFUSAL_SECONDS * 1e6:
                 self._settle(who)
@@ -264,35 +270,35 @@ class Trail:
 
     def see_tokens(self, seen: TokensSeen, now: float) -> list[Effect]:
         """Note which tokens came and went since the last look; return what to persist."""
-        kept: list[Effect] = []
+        effects: list[Effect] = []
         if seen.file and seen.file != self.token_file.tokens:
             self.token_file = TokenFile(self.token_file.version + 1, seen.file)
-            kept.append(records.TOKEN_FILE.put(value=self.token_file))
+            effects.append(records.TOKEN_FILE.put(value=self.token_file))
         if seen.tokens == self._tokens:
-            return kept
-        for what, changed in (("token revoke", self._tokens - seen.tokens), ("token add", seen.tokens - self._tokens)):
+            return effects
+        for kind, changed in (("token revoke", self._tokens - seen.tokens), ("token add", seen.tokens - self._tokens)):
             for name, _ in sorted(changed):
-                self.note(Deed(round(now * 1e6), "operator", what, name, address="file"))
+                self.note(Deed(round(now * 1e6), "operator", kind, name, address="file"))
         self._tokens = seen.tokens
-        return [*kept, records.TOKENS.put(value=sorted(seen.tokens))]
+        return [*effects, records.TOKENS.put(value=sorted(seen.tokens))]
 
     def take(self) -> list[Persist]:
-        """Return what was noted since, numbered, as changes of the disk."""
-        found = []
+        """Return the deeds noted since the last call, numbered, as changes to persist."""
+        changes = []
         admitted = self._budget.admit(self._noted)
-        for one in admitted:
-            if one.what == "stop":  # what was only counted would be forgotten with this process
-                self._sums += self._budget.settle(one.at, is_end=True)
-        for one in [*self._sums, *admitted]:
+        for deed in admitted:
+            if deed.what == "stop":  # counts would be lost with this process
+                self._sums += self._budget.settle(deed.at, is_end=True)
+        for deed in [*self._sums, *admitted]:
             self.number += 1
-            kind = records.ACTIVITY if one.what in ACTIVITY else records.AUDIT
-            found.append(kind.put(str(self.number), value=msgspec.msgpack.encode(one)))
+            kind = records.ACTIVITY if deed.what in ACTIVITY else records.AUDIT
+            changes.append(kind.put(str(self.number), value=msgspec.msgpack.encode(deed)))
         self._noted.clear()
         self._sums.clear()
-        return found
+        return changes
 
     def _settle(self, who: str) -> None:
         _, last, count = self._refused.pop(who, (0, None, 0))
         if last is not None and count:
-            more = f"{count:,} more, the last: {last.detail}"
-            self._noted.append((msgspec.structs.replace(last, detail=more[:_LONGEST]), count))
+            detail = f"{count:,} more, the last: {last.detail}"
+            self._noted.append((msgspec.structs.replace(last, detail=detail[:_LONGEST]), count))

@@ -1,7 +1,7 @@
 """How much may wait for a client (promise G17).
 
-A client that reads too slowly is suspended when its backlog is full. What it misses is counted, and sent to it as one
-`Gap` when it has caught up.
+A client that reads too slowly is suspended when its backlog is full. The messages it misses are counted, and it is sent
+one `Gap` when it has caught up.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tamis.routing.edge.admission import MAX_BACKLOG
 
 __all__ = ["MAX_BACKLOG_BYTES", "Backlogs"]
 
-#: Bytes of messages that wait for one client before it is suspended; all that one call delivers is taken whole.
+#: Bytes of messages that wait for one client before it is suspended; the deliveries of one call are never split.
 MAX_BACKLOG_BYTES = 1 << 30
 
 
 class Backlogs:
-    """What suspended clients have missed; ``ends`` are the streams of all links, which the node keeps."""
+    """The gaps of suspended clients; ``ends`` are the streams of all links, which the node keeps."""
 
     def __init__(
         self, ends: Mapping[Link, StreamEnd], limit: int = MAX_BACKLOG, limit_bytes: int = MAX_BACKLOG_BYTES
@@ -34,19 +34,19 @@ class Backlogs:
         self._limit_bytes = limit_bytes
         #: ``{link: gap}``: exactly the clients that are suspended.
         self.gaps: dict[Link, m.Gap] = {}
-        #: What consumers that share a queue hold of it.
+        #: The messages that consumers of shared queues hold.
         self.sharing = Sharing(ends)
         #: Deliveries of the call under way, by client: they are not in the outbox yet.
         self._added: dict[Link, int] = {}
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back what an earlier life persisted."""
+        """Restore what an earlier life persisted."""
         for (link,), value in records.GAP.items(stored):
             self.gaps[link] = msgspec.msgpack.decode(value, type=m.Gap)
         self.sharing.restore(stored)
 
     def begin(self) -> None:
-        """Begin a call: what earlier calls delivered is in the outboxes now."""
+        """Begin a call: the deliveries of earlier calls are in the outboxes now."""
         self._added.clear()
 
     def admit(self, delivery: Deliver) -> Effect:
@@ -65,21 +65,21 @@ class Backlogs:
         return self._ends[link].received
 
     def is_due(self, link: Link) -> bool:
-        """Whether a suspended client has read enough to go on."""
+        """Whether a suspended client has read enough to be resumed."""
         if link not in self.gaps:
             return False
         waiting, n_bytes = self._waiting(link)
         return 2 * waiting <= self._limit and 2 * n_bytes <= self._limit_bytes
 
     def resume(self) -> list[Effect]:
-        """Tell clients that have caught up what they missed, and deliver again."""
+        """Send clients that have caught up their gaps, and deliver to them again."""
         effects: list[Effect] = []
         for link in sorted(link for link in self.gaps if self.is_due(link)):
             effects += [records.GAP.drop(link), Send(link, self.gaps.pop(link))]
         return effects
 
     def forget(self, link: Link) -> list[Effect]:
-        """Drop the gap of a client that has gone, and what consumers held of its queue."""
+        """Drop the gap of a client that has gone, and the holds on its queue."""
         gap: list[Effect] = [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
         return gap + self.sharing.forget(link)
 

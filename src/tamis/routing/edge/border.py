@@ -1,4 +1,4 @@
-"""What may cross a link that is for some namespaces only."""
+"""Links that carry some namespaces only: which parts of a message may cross them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["Borders", "cut_message"]
 
 
 class Borders:
-    """The namespaces that may cross each link (promise S5); a link that is not among them lets all cross."""
+    """The namespaces that may cross each link (promise S5); a link without an entry carries all."""
 
     def __init__(self, allowed: Mapping[Link, Set[str]]) -> None:
         self._allowed = dict(allowed)
 
     def follow(self, change: AddLink | RemoveLink | SkipLink) -> None:
-        """Take over which namespaces may cross a link that is added."""
+        """Follow a change of a link: note the namespaces of an added link, forget those of a removed one."""
         if not isinstance(change, SkipLink):
             self._allowed.pop(change.link, None)
         if isinstance(change, AddLink) and change.namespaces:
             self._allowed[change.link] = change.namespaces
 
     def crossing(self, link: Link, message: Any) -> Any:
-        """Return what of a message may cross a link; None: nothing."""
+        """Return the part of a message that may cross a link; None: nothing."""
         allowed = self._allowed.get(link)
         return message if allowed is None else cut_message(message, allowed)
 
 
 def cut_message(message: Any, allowed: Set[str]) -> Any:
-    """Return a message without what concerns other namespaces; None when nothing is left of it.
+    """Return a message without its parts about other namespaces; None if nothing is left.
 
-    An update always crosses, be it empty: its number is waited for.
+    An update always crosses, even if it is empty: the neighbour must confirm its number.
 
     >>> cut_message(m.Publish(m.Published(m.EventId("a", 1, 1), "secret", b"")), {"open"}) is None
     True

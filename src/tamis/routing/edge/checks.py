@@ -1,10 +1,10 @@
-"""Whether what a client wrote may be accepted, and what it means: events as payloads, filters as CQL2-JSON.
+"""Checks and compiles the requests of clients: events to payloads, filters to CQL2-JSON.
 
-Checking changes nothing but what it teaches about the types of one namespace, and that only within `tentatively`: a
-request that is refused teaches nothing. Any exception of a check is the fault of the request that was checked.
+A check changes nothing except the learned types of one namespace, and those only within `tentatively`: a refused
+request teaches nothing. Any exception of a check is the fault of the request that was checked.
 
-Compiling a long filter takes up to 400 ms. `draft` compiles in advance, one filter after the other, a long one in
-another thread (`checks_apart`), and the step that takes the subscriptions finds their meanings ready.
+Compiling a long filter takes up to 400 ms. `draft` compiles filters in advance, one after the other, a long one in
+another thread (`checks_apart`), so that the step that takes the subscriptions need not compile.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tamis.routing.edge.admission import (
     read_raw,
     subscription_id,
 )
+from tamis.routing.edge.limits import MAX_DELIVERIES
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
@@ -50,19 +51,19 @@ __all__ = [
     "prepare_event",
 ]
 
-#: Namespaces for which the last principal that was let in is remembered; and policies that are kept compiled.
+#: Namespaces for which the last admitted principal is remembered; and policies that are kept compiled.
 MAX_GATES, MAX_COMPILED = 1_024, 1_024
 
-#: Drafts of one subscription each, or why it is refused, by what was sent and whose rights hold.
+#: Drafts of one subscription each, or why it is refused, by message and rights.
 Drafts = dict[tuple[m.Subscribe, Rights], Draft | Exception]
 
-#: What a subscription was compiled to.
+#: The compiled filters of a subscription.
 Meaning = tuple[Filter, ...]
 
-#: Says which full link an event would take, and why that refuses it; None: none.
+#: Returns the full link that an event would take, and the reason for the refusal; None: the event can be accepted.
 FindRefusal = Callable[[str, bytes], tuple[Link, str] | None]
 
-#: Characters of a filter's text that are kept for people.
+#: Characters of a filter's text that are kept for display.
 _LONGEST_TEXT = 4_096
 
 
@@ -80,55 +81,58 @@ class Checks:
         #: The namespaces whose types may have changed, with the schemas that were last persisted.
         self._before: dict[str, Schema] = {}
         self._policies = dict(policies or {})
-        #: ``{namespace: (rights that were let in last, policies that hold for them)}``.
+        #: ``{namespace: (rights that were admitted last, policies that apply to them)}``.
         self._gates: dict[str, tuple[Rights, list[str]]] = {}
         self._compiled: dict[tuple[str, str], tuple[Filter, ...]] = {}
         self._prepared: Drafts = {}
         self._message: MessageDraft | None = None
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back the types that an earlier life learned."""
+        """Restore the types that an earlier life learned."""
         if not self.content.learns:
             return
         shared = records.SCHEMA.find(stored)
         if shared is not None:  # an earlier version learned for all namespaces together
             messages = (m.decode(value, source) for (source, _), value in records.INTEREST.items(stored))
-            for namespace in {DEFAULT_NAMESPACE, *(one.namespace for one in messages if isinstance(one, m.Subscribe))}:
+            for namespace in {
+                DEFAULT_NAMESPACE,
+                *(message.namespace for message in messages if isinstance(message, m.Subscribe)),
+            }:
                 self.teach(Schema.from_json(shared), [namespace])
         for (namespace,), learned in records.TYPES.items(stored):
             self.content.of(namespace).schema = Schema.from_json(learned)
 
     def teach(self, schema: Schema, namespaces: Iterable[str]) -> None:
-        """Let namespaces that have learned nothing yet begin with the types of ``schema``."""
+        """Give the types of ``schema`` to those namespaces that have learned nothing yet."""
         for namespace in namespaces if self.content.learns else ():
             if not self._space(namespace).schema:
                 self._space(namespace).schema = schema
 
     def types_of(self, namespace: str) -> list[m.Types]:
-        """Return the types of a namespace as they are sent to clients; "" has those of a configured schema."""
+        """Return the types of a namespace as they are sent to clients; "" stands for the configured schema."""
         schema = self.content.spaces[namespace].schema if namespace in self.content.spaces else None
         if not self.content.learns and not namespace:
             schema = self.content.schema
         return [m.Types(schema.to_json().encode(), namespace)] if schema else []
 
     def forget_types(self, namespace: str, kept: Iterable[str]) -> None:
-        """Forget what a namespace has learned but for the attributes in ``kept``; its subscriptions depend on those."""
+        """Forget the learned types of a namespace except those in ``kept``, on which its subscriptions depend."""
         self._space(namespace).forget_types(frozenset(kept))
         self._compiled.clear()
 
     def take_learned(self) -> dict[str, Persist]:
         """Return what to persist of the namespaces that have learned or forgotten types since the last call."""
-        before, self._before = self._before, {}
-        changed = {name: self.content.of(name).schema for name in before}
+        saved_schemas, self._before = self._before, {}
+        changed = {name: self.content.of(name).schema for name in saved_schemas}
         return {
             name: records.TYPES.put(name, value=schema.to_json().encode())
             for name, schema in changed.items()
-            if schema is not before[name]
+            if schema is not saved_schemas[name]
         }
 
     @contextlib.contextmanager
     def tentatively(self, namespace: str) -> Iterator[None]:
-        """Within this, what the namespace learns is forgotten again when an exception leaves."""
+        """Forget what the namespace learns in this context if an exception leaves it."""
         content = self._space(namespace)
         schema = content.schema
         try:
@@ -138,11 +142,11 @@ class Checks:
             raise
 
     def policies_of(self, namespace: str, rights: Rights) -> list[str]:
-        """Return the policies that hold for a principal in a namespace: the tenant's and its own, as CQL2 text."""
+        """Return the policies that apply to a principal in a namespace: the tenant's and its own, as CQL2 text."""
         return [policy for policy in (self._policies.get(namespace), rights.policy) if policy]
 
     def event(self, raw: Mapping[str, Any], namespace: str, rights: Rights) -> bytes:
-        """Return the payload of an event that may be published; raises a `TamisError` that says why it may not."""
+        """Return the payload of an event that may be published; otherwise raise a `TamisError` with the reason."""
         policies = self._gate(namespace, rights)
         if len(raw) > MAX_ATTRIBUTES:
             raise LimitError("attributes of an event", len(raw), MAX_ATTRIBUTES)
@@ -163,9 +167,9 @@ class Checks:
     def subscription(
         self, message: m.Subscribe, rights: Rights, meaning: tuple[Filter, ...] | None = None
     ) -> m.Subscribe:
-        """Return a subscription as the broker takes it: compiled, and joined to the policies.
+        """Return a subscription in the form that the broker stores: compiled, and joined to the policies.
 
-        ``meaning`` is what its filter was compiled to under this schema already, if it was.
+        ``meaning`` are its filters, if they were compiled under this schema already.
         """
         rights.demand("subscribe", check_namespace(message.namespace))
         content, policies = self._space(message.namespace), self.policies_of(message.namespace, rights)
@@ -176,10 +180,10 @@ class Checks:
             written = content.written_form(message.filter)
         else:
             written = content.write_filter(meaning)
-        return _taken(message, written, rights, content)
+        return _stored_form(message, written, rights, content)
 
-    def said(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
-        """Return what a WebSocket client asks for as the broker takes it, from its draft where there is one."""
+    def drafted_subscription(self, message: m.Subscribe, rights: Rights) -> m.Subscribe:
+        """Return a WebSocket client's subscription in the form that the broker stores, from its draft if it has one."""
         prepared = self._prepared.get((message, rights)) if self._prepared else None
         if isinstance(prepared, Exception):
             raise prepared
@@ -188,9 +192,9 @@ class Checks:
         return self.subscription(_described(message, self._space(check_namespace(message.namespace))), rights)
 
     def takes(self, draft: Draft | EventDraft, namespace: str) -> bool:
-        """Whether a draft still holds in a namespace, which then learns what the draft taught.
+        """Whether a draft is still valid in a namespace; if so, the namespace learns the types of the draft.
 
-        Types that were learned meanwhile change nothing about a subscription, unless they contradict its own
+        Types that were learned meanwhile do not change a subscription, unless they contradict its own types
         (`SchemaError`). An event is checked again: a value that had no type may have one now.
         """
         content = self._space(namespace)
@@ -206,7 +210,7 @@ class Checks:
         return True
 
     def begin_events(self, namespace: str) -> EventDraft:
-        """Return a draft without events under the types that a namespace has now."""
+        """Return an empty draft of events under the current types of a namespace."""
         schema = self._space(namespace).schema
         return EventDraft(schema, schema)
 
@@ -223,7 +227,7 @@ class Checks:
             content.schema = schema
 
     def take_message(self, n: int) -> MessageDraft | None:
-        """Return the draft of the message of ``n`` events that is being taken, if it has one, and learn its types."""
+        """Return the draft of the current message of ``n`` events, if it has one, and learn its types."""
         draft = self._message
         if draft is None or len(draft.verdicts) != n or not holds(self, draft):
             return None
@@ -231,11 +235,11 @@ class Checks:
             self._space(name).schema = space.learned
         return draft
 
-    def draft(self, before: Draft | None, message: m.Subscribe, rights: Rights) -> Draft:
-        """Return a draft with one more checked subscription of the same namespace; the broker learns nothing of it."""
+    def draft(self, earlier: Draft | None, message: m.Subscribe, rights: Rights) -> Draft:
+        """Return a draft with one more checked subscription of its namespace; the broker learns nothing from it."""
         content = self._space(check_namespace(message.namespace))
         schema: Schema = content.schema
-        draft = Draft(schema, schema) if before is None else before
+        draft = Draft(schema, schema) if earlier is None else earlier
         content.schema = draft.learned
         try:
             draft.checked.append(self.subscription(message, rights))
@@ -246,7 +250,7 @@ class Checks:
 
     @contextlib.contextmanager
     def prepared(self, drafts: Drafts, message: MessageDraft | None = None) -> Iterator[None]:
-        """Within this, subscriptions that have a draft are not compiled again, and events of a message not checked."""
+        """Use drafts in this context: subscriptions are not compiled again, events of a message not checked again."""
         self._prepared, self._message = drafts, message
         try:
             yield
@@ -254,7 +258,7 @@ class Checks:
             self._prepared, self._message = {}, None
 
     def _space(self, namespace: str) -> Content:
-        """Return the content of a namespace, and take note that its types may change."""
+        """Return the content of a namespace, and note that its types may change."""
         content = self.content.of(namespace)
         if self.content.learns:
             self._before.setdefault(namespace, content.schema)
@@ -269,14 +273,14 @@ class Checks:
         return filters
 
     def _gate(self, namespace: str, rights: Rights) -> list[str]:
-        """Return the policies that hold for events of a namespace; raises unless the principal may publish there."""
-        known = self._gates.get(namespace)
-        if known is None or known[0] is not rights:
+        """Return the policies that apply to events of a namespace; raise unless the principal may publish there."""
+        gate = self._gates.get(namespace)
+        if gate is None or gate[0] is not rights:
             rights.demand("publish", check_namespace(namespace))
             if len(self._gates) >= MAX_GATES:
                 self._gates.clear()
-            known = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
-        return known[1]
+            gate = self._gates[namespace] = (rights, self.policies_of(namespace, rights))
+        return gate[1]
 
 
 def draft_many(
@@ -288,7 +292,7 @@ def draft_many(
 ) -> None:
     """Add subscriptions of a namespace to a draft, as `Checks.draft` does; those of usual shapes are checked together.
 
-    Each comes with its meaning, if it was compiled under this schema. If one raises, the draft has those before it.
+    Each comes with its filters, if they were compiled under this schema. If one raises, the draft has those before it.
     """
     rights.demand("subscribe", check_namespace(namespace))
     content = checks._space(namespace)
@@ -301,25 +305,27 @@ def draft_many(
             if written is None:
                 draft.checked.append(checks.subscription(message, rights, meaning))
             else:
-                draft.checked.append(_taken(message, written, rights, content))
+                draft.checked.append(_stored_form(message, written, rights, content))
         draft.learned = content.schema
     finally:
         content.schema = schema
 
 
-def _taken(message: m.Subscribe, written: bytes, rights: Rights, content: Content) -> m.Subscribe:
-    """Return a subscription as the broker takes it, with its filter as that is written."""
+def _stored_form(message: m.Subscribe, written: bytes, rights: Rights, content: Content) -> m.Subscribe:
+    """Return a subscription in the form that the broker stores, with its written filter."""
     subscription_id(message.id)
     if len(message.about) > MAX_ABOUT:
         raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
     about = msgspec.structs.replace(m.about(message), owner=rights.principal)
     if about.fields:
         check_fields(about.fields, content.schema, learns=content.learns)
+    if not 0 <= about.max_deliveries <= MAX_DELIVERIES:
+        raise LimitError("max_deliveries", about.max_deliveries, MAX_DELIVERIES)
     return m.Subscribe(message.id, written, message.namespace, message.expires, msgspec.json.encode(about))
 
 
 def checks_apart(checks: Checks, namespace: str) -> Checks:
-    """Return checks of one namespace for another thread: what they compile, `adopt_from` takes over."""
+    """Return checks of one namespace for use in another thread; `adopt_from` takes over what they compile."""
     space = copy_apart(checks._space(check_namespace(namespace)))
     content = space
     if checks.content.learns:
@@ -329,16 +335,16 @@ def checks_apart(checks: Checks, namespace: str) -> Checks:
 
 
 def adopt_from(checks: Checks, apart: Checks, namespace: str) -> None:
-    """Take over the filters that checks in another thread have compiled; they are read from their bytes later."""
+    """Take over the filters that checks in another thread have compiled, to be read from their bytes later."""
     adopt(checks._space(namespace), apart.content.of(namespace))
 
 
 def prepare(checks: Checks, message: m.Subscribe, rights: Rights) -> Draft | Exception:
-    """Return the draft of a subscription that a step will check soon, or why that step is to refuse it."""
+    """Return the draft of a subscription for the step that will take it, or the error with which to refuse it."""
     try:
         space = checks._space(check_namespace(message.namespace))
         return checks.draft(None, _described(message, space), rights)
-    except Exception as error:  # whatever is wrong with it, the step says so
+    except Exception as error:  # the step that takes the subscription reports it
         return error
 
 
@@ -350,17 +356,17 @@ def prepare_event(checks: Checks, draft: MessageDraft, event: m.Published, right
             space = draft.spaces[event.namespace] = checks.begin_events(check_namespace(event.namespace))
         checks.draft_event(space, read_raw(event.payload), event.namespace, rights)
         draft.verdicts.append((space.payloads.pop(), space.refusals.pop()))
-    except Exception as error:  # whatever is wrong with it, the step says so
+    except Exception as error:  # the step that takes the event reports it
         draft.verdicts.append(error)
 
 
 def holds(checks: Checks, draft: MessageDraft) -> bool:
-    """Whether all types are still those under which the events of a message were checked."""
+    """Whether the types under which the events of a message were checked are unchanged."""
     return all(checks.content.of(name).schema is space.base for name, space in draft.spaces.items())
 
 
 def _described(message: m.Subscribe, content: Content) -> m.Subscribe:
-    """Return a subscription whose text is what its filter says, whatever its client calls it (promise S24)."""
+    """Return a subscription whose text is that of its filter, whatever text its client sent (promise S24)."""
     text = text_of(content, message.filter)
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
     about = msgspec.structs.replace(m.about(message), text=shown)

@@ -1,23 +1,24 @@
 """The edge of a broker: checks and translates what clients send, and bounds what they are sent.
 
-`EdgeCore` is a core around `BrokerCore`: messages in, effects out, and nothing learned outside a transaction. The
-driver of `tamis serve` and the simulator run the same class. Neighbours pass through. Of clients it takes filters and
-events as they wrote them:
+`EdgeCore` is a core around `BrokerCore`: messages in, effects out, and types are learned within transactions only. The
+driver of `tamis serve` and the simulator run the same class. Messages of neighbours are passed to the broker. Clients
+send filters and events as they wrote them:
 
-* an event becomes canonical values, a filter is compiled, and without a configured schema both teach their namespace
-  their types, which are persisted with them (`tamis.routing.edge.checks`);
-* what cannot be read is refused as that one message, whatever checking raised. An exception that comes later, while a
-  checked message is applied, is an error of ours and stops the broker;
+* an event becomes canonical values, a filter is compiled, and without a configured schema their namespace learns types
+  from both, which are persisted with them (`tamis.routing.edge.checks`);
+* if checking a message raises, whatever the exception, that one message is refused. An exception that comes later,
+  while a checked message is applied, is an error of ours and stops the broker;
 * rights come with `Connect`; the policies of the principal and of the namespace are joined to each filter with AND
   (promise S6). An event must match them, too;
-* how a subscription fares is *told* (`Tell`), not queued: a client that waits for it need not read its backlog first,
-  and a client that misses it asks again;
+* the state of a subscription is *told* (`Tell`), not queued: a client that waits for it need not read its backlog
+  first, and a client that misses it asks again;
 * a batch of subscriptions enters the routing table in slices, one per step (`tamis.routing.edge.registry`), and so do
   events (`tamis.routing.core.publications`);
-* a refused event is reported likewise, again until its publisher must know of it (`tamis.routing.edge.refusals`);
+* a refused event is told likewise, repeatedly until its publisher must have received it
+  (`tamis.routing.edge.refusals`);
 * a client that reads too slowly is suspended when its backlog is full (`tamis.routing.edge.backlogs`).
 
-The process around it speaks in the messages of `tamis.routing.edge.requests`.
+The process around it uses the messages of `tamis.routing.edge.requests`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Leave, Link, Persist, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
@@ -49,13 +50,15 @@ from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Arrival, Registry
 from tamis.routing.edge.rights import Rights
+from tamis.routing.link_changes import disconnect_neighbour
+from tamis.routing.rings import Readmit
 from tamis.routing.webhooks.registration import PutWebhook
 
 __all__ = ["EdgeCore", "source_of"]
 
 
 def source_of(principal: str) -> str:
-    """Return what the events of a principal are counted under: what one has under way does not delay another's.
+    """Return the source of a principal's events: events under way of one source do not delay those of another.
 
     >>> source_of("alice")
     'principal alice'
@@ -107,6 +110,7 @@ class EdgeCore:
             r.UnsubscribeFor: lambda message, sender, now: self._unsubscribe(message.message, sender, now),
             Shared: lambda message, sender, now: self.backlogs.sharing.handle(message.request, now),
             PutWebhook: lambda message, sender, now: self.registry.webhooks.handle(message, self.trail, now),
+            Readmit: lambda message, sender, now: self.broker.handle(message, sender=sender, now=now),
             r.ChangeLink: lambda message, sender, now: _change_link(self, message, now),
             Deed: lambda message, sender, now: self.trail.note_all([message]),
             TokensSeen: lambda message, sender, now: self.trail.see_tokens(message, now),
@@ -116,7 +120,7 @@ class EdgeCore:
     # The core
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
-        """Take one message of ``sender``; return everything that follows from it, as one transaction."""
+        """Handle one message of ``sender``; return all its effects, as one transaction."""
         self.backlogs.begin()
         handler = self._handlers.get(type(message))
         self.trail.actor = getattr(message, "by", None) if handler is not None else self.rights.get(sender)
@@ -128,10 +132,12 @@ class EdgeCore:
         else:
             effects = self._outgoing(self._from_client(message, sender, now), now)
             effects += self._keep_refusals(effects, sender)
+        for link, reason in self.broker.flow.rings.take_refused():
+            self.trail.note(Deed(round(now * 1e6), link, "link refuse", link, address="process", detail=reason))
         return [*effects, *self._learned(), *self.trail.take()]
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        """Take back what an earlier life persisted."""
+        """Restore what an earlier life persisted."""
         for part in (self.checks, self.producers, self.refusals, self.trail, self.backlogs, self.registry.webhooks):
             part.restore(stored)
         read: dict[tuple[str, ...], m.Subscribe] = {}
@@ -150,25 +156,26 @@ class EdgeCore:
         return [Attach(queues), *(effect for effect in effects if not isinstance(effect, Tell))]  # nothing is connected
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless every sentence about the state holds."""
+        """Raise `InvariantError` unless every invariant of the state holds."""
         self.broker.check_invariants()
 
-    # What the process around it asks
+    # Requests of the process around it
 
     def _connect(self, message: r.Connect, sender: Link, now: float) -> list[Effect]:
         if message.rights is None:
             self.trail.note(Deed(round(now * 1e6), sender, "link up", sender, address="broker"))
-            return []
+            return self.broker.flow.rings.greet(sender)
         self.rights[sender] = message.rights
         missed = self.refusals.upto(sender, self.backlogs.received(sender))
-        types = [word for name in ("", *self.registry.namespaces_of(sender)) for word in self.checks.types_of(name)]
-        return [Tell(sender, word) for word in (*types, *missed)]
+        types = [notice for name in ("", *self.registry.namespaces_of(sender)) for notice in self.checks.types_of(name)]
+        return [Tell(sender, notice) for notice in (*types, *missed)]
 
     def _disconnect(self, message: r.Disconnect, sender: Link, now: float) -> list[Effect]:
         self.rights.pop(sender, None)
         if self.broker.is_neighbour(sender):
             detail = message.reason
             self.trail.note(Deed(round(now * 1e6), sender, "link down", sender, address="broker", detail=detail))
+            return disconnect_neighbour(self.broker, sender)
         return []
 
     def _departed(self, message: r.Departed, sender: Link, now: float) -> list[Effect]:
@@ -185,8 +192,15 @@ class EdgeCore:
                 Answer(r.Rejection(None, RefusedError(503, "events of the namespace are being delivered; try later")))
             ]
         space = self.checks.content.of(message.namespace)
-        mine = (one for one in self.registry.asked.values() if one.namespace == message.namespace)
-        used = {name for one in mine for filter in space.read_filter(one.filter) for name in attributes_of(filter)}
+        subscriptions = (
+            subscription for subscription in self.registry.asked.values() if subscription.namespace == message.namespace
+        )
+        used = {
+            name
+            for subscription in subscriptions
+            for filter in space.read_filter(subscription.filter)
+            for name in attributes_of(filter)
+        }
         forgotten = sorted(space.schema.keys() - used) if space.learns else []
         if forgotten:
             self.checks.forget_types(message.namespace, used)
@@ -224,7 +238,7 @@ class EdgeCore:
         return [*effects, Answer(verdicts)]
 
     def _post(self, call: r.Post) -> tuple[r.Accepted | r.Rejection, list[m.Published]]:
-        """Return the verdict on one request, and its events when they are new."""
+        """Return the verdict on one request, and its events if they are new."""
         payloads: list[bytes] = []
         try:
             with self.checks.tentatively(call.namespace):
@@ -242,13 +256,13 @@ class EdgeCore:
             last = self.producers.last(call.by.principal, call.producer)
             problem = f"after: the last number of producer {call.producer!r} is {last}, not {call.after}"
             return r.Rejection(None, RefusedError(409, problem)), []
-        why = next(filter(None, refusals), None)
-        return (r.Accepted(ids), events) if why is None else (r.Rejection(None, RefusedError(503, why[1])), [])
+        refusal = next(filter(None, refusals), None)
+        return (r.Accepted(ids), events) if refusal is None else (r.Rejection(None, RefusedError(503, refusal[1])), [])
 
     def _check_events(self, call: r.Post, payloads: list[bytes]) -> list[tuple[Link, str] | None]:
-        """Add the payloads of a request's events, from its draft where that still holds; return what refuses them.
+        """Add the payloads of a request's events, from its draft if that is still valid; return their refusals.
 
-        Many events are never checked within a step: `StaleDraftError` says that they are to be drafted again.
+        Many events are never checked within a step: `StaleDraftError` asks for a new draft instead.
         """
         if call.draft is not None and self.checks.takes(call.draft, call.namespace):
             payloads += call.draft.payloads
@@ -264,25 +278,28 @@ class EdgeCore:
         if rejection is not None:
             return [Answer(rejection)]
         checked: list[m.Subscribe] = []
+        row: int | None = None  # a wrong type in a draft concerns all of its subscriptions
         try:
             with contextlib.ExitStack() as undo:
                 for namespace in {request.namespace for _, request in message.requests}:
                     undo.enter_context(self.checks.tentatively(namespace))
-                checked.extend(self._check_requests(message))
+                drafts = {name: draft for name, draft in message.drafts.items() if self.checks.takes(draft, name)}
+                row = 0
+                checked.extend(self._check_requests(message, drafts))
         except Exception as error:  # checking is about this one request, whatever is wrong with it
-            return [Answer(r.Rejection(len(checked), error))]
+            return [Answer(r.Rejection(None if row is None else len(checked), error))]
         links = [link for link, _ in message.requests]
         effects = self._subscribe(zip(links, checked, strict=True), message.by.principal, now)
         return [Attach(links), *effects, Answer(tuple(checked))]
 
-    def _check_requests(self, message: r.SubscribeFor) -> Iterator[m.Subscribe]:
-        """Yield the subscriptions of a request as the broker takes them, from drafts where those still hold."""
-        drafts = {name: iter(draft.checked) for name, draft in message.drafts.items() if self.checks.takes(draft, name)}
+    def _check_requests(self, message: r.SubscribeFor, drafts: Mapping[str, r.Draft]) -> Iterator[m.Subscribe]:
+        """Yield the subscriptions of a request in the form that the broker stores, from valid drafts where possible."""
+        prepared = {name: iter(draft.checked) for name, draft in drafts.items()}
         for _, request in message.requests:
-            draft = drafts.get(request.namespace)
+            draft = prepared.get(request.namespace)
             yield self.checks.subscription(request, message.by) if draft is None else next(draft)
 
-    # What neighbours and clients say
+    # Messages of neighbours and clients
 
     def _from_broker(self, message: Any, sender: Link, now: float) -> list[Effect]:
         if not isinstance(message, m.Publish | m.PublishBatch):
@@ -298,10 +315,10 @@ class EdgeCore:
             check_pieces(sender, "events", len(events), MAX_EVENTS)
             return self._published_by(events, sender, rights, now)
         if isinstance(message, m.Subscribe | m.SubscribeBatch):
-            many = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
-            check_pieces(sender, "subscriptions", len(many), MAX_SUBSCRIPTIONS_AT_ONCE)
+            requests = message.subscriptions if isinstance(message, m.SubscribeBatch) else (message,)
+            check_pieces(sender, "subscriptions", len(requests), MAX_SUBSCRIPTIONS_AT_ONCE)
             refusals: list[Effect] = []
-            arrivals = self._checked(many, sender, rights, now, refusals)
+            arrivals = self._checked(requests, sender, rights, now, refusals)
             return self._subscribe(arrivals, rights.principal, now) + refusals
         if isinstance(message, m.Unsubscribe):
             return self._unsubscribe(message, sender, now)
@@ -309,34 +326,34 @@ class EdgeCore:
         return [Tell(sender, m.Refusal(name, f"a client may not send {name}"))]
 
     def _published_by(self, events: Sequence[m.Published], sender: Link, rights: Rights, now: float) -> list[Effect]:
-        good: list[m.Published] = []
+        accepted_events: list[m.Published] = []
         refusals: list[Effect] = []
         publisher, draft = f"{sender}@{self.broker.name}", self.checks.take_message(len(events))
-        for place, event in enumerate(events):
-            verdict = _verdict(self.checks, event, rights) if draft is None else draft.verdicts[place]
+        for row, event in enumerate(events):
+            verdict = _verdict(self.checks, event, rights) if draft is None else draft.verdicts[row]
             if isinstance(verdict, Exception):
                 subject = f"event {event.id.epoch} {event.id.seq}"
                 status = 400 if rights.may_publish and rights.sees(event.namespace) else 403
                 refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(verdict), event.id, status=status)))
                 self.trail.note_error(now, rights, subject, event.namespace, verdict)
                 continue
-            payload, why = verdict
-            taken = m.Published(m.EventId(publisher, event.id.epoch, event.id.seq), event.namespace, payload)
-            if why is None:
-                good.append(taken)
+            payload, refusal = verdict
+            accepted = m.Published(m.EventId(publisher, event.id.epoch, event.id.seq), event.namespace, payload)
+            if refusal is None:
+                accepted_events.append(accepted)
             else:
-                refusals.append(self.broker.events.refuse(taken, sender, *why))
-        return refusals + (self._publish({rights.principal: good}, sender, now) if good else [])
+                refusals.append(self.broker.events.refuse(accepted, sender, *refusal))
+        return refusals + (self._publish({rights.principal: accepted_events}, sender, now) if accepted_events else [])
 
     def _checked(
-        self, many: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float, refusals: list[Effect]
+        self, requests: Iterable[m.Subscribe], sender: Link, rights: Rights, now: float, refusals: list[Effect]
     ) -> Iterator[Arrival]:
-        """Yield the subscriptions that may be; each counts before the next is read. Others add to ``refusals``."""
-        for request in many:
+        """Yield the accepted subscriptions; each counts before the next is checked. Others add to ``refusals``."""
+        for request in requests:
             try:
                 self.registry.demand_room(rights, sender, request)
                 with self.checks.tentatively(request.namespace):
-                    checked = self.checks.said(request, rights)
+                    checked = self.checks.drafted_subscription(request, rights)
             except Exception as error:  # checking is about this one message, whatever is wrong with it
                 subject = f"subscription {request.id!r}"
                 refusals.append(Tell(sender, m.Refusal(subject, refusal_reason(error))))
@@ -344,7 +361,7 @@ class EdgeCore:
             else:
                 yield sender, checked
 
-    # What the broker does with what was checked
+    # Checked messages
 
     def _subscribe(self, arrivals: Iterable[Arrival], principal: str, now: float) -> list[Effect]:
         taken: list[Arrival] = []
@@ -361,8 +378,8 @@ class EdgeCore:
         entering, waiting = self.registry.admit(principal, taken)
         effects += self.broker.subscribe(entering, now)
         for link, message in waiting:  # all are on disk before the first is confirmed
-            place = client_key(link, message.namespace, message.id)
-            effects.append(records.INTEREST.put(link, place, value=m.encode(message)))
+            key = client_key(link, message.namespace, message.id)
+            effects.append(records.INTEREST.put(link, key, value=m.encode(message)))
         return [*effects, Again()] if waiting else effects
 
     def _unsubscribe(self, message: m.Unsubscribe, sender: Link, now: float) -> list[Effect]:
@@ -380,12 +397,12 @@ class EdgeCore:
         self.broker.story.note(now, sender, {source: f"{len(events)} events" for source, events in arrivals.items()})
         return self.publications.publish(arrivals, sender, now)
 
-    # What leaves
+    # Outgoing effects
 
     def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         outgoing: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Persist | Answer | Tell | Attach | Again):
+            if isinstance(effect, Persist | Answer | Tell | Attach | Leave | Again):
                 outgoing.append(effect)
             elif self.broker.is_neighbour(effect.link):
                 crossing = self.borders.crossing(effect.link, effect.message)
@@ -393,12 +410,12 @@ class EdgeCore:
                     outgoing.append(Send(effect.link, crossing))
             elif isinstance(effect, Deliver):
                 narrowed = self.registry.fields.narrow(effect.link, effect.message)
-                same = effect if narrowed is effect.message else Deliver(effect.link, narrowed)
-                outgoing.append(self._deliver(same, now))
-            elif isinstance(effect.message, m.Delivery | m.Gap):  # what a former life had not acknowledged
+                delivery = effect if narrowed is effect.message else Deliver(effect.link, narrowed)
+                outgoing.append(self._deliver(delivery, now))
+            elif isinstance(effect.message, m.Delivery | m.Gap):  # not acknowledged to a former life
                 outgoing.append(effect)
             else:
-                outgoing += self._told(effect, now)
+                outgoing += self._tell(effect, now)
         return outgoing
 
     def _deliver(self, effect: Deliver, now: float) -> Effect:
@@ -409,42 +426,42 @@ class EdgeCore:
             self.traffic.missed += 1
         return admitted
 
-    def _told(self, effect: Send, now: float) -> list[Effect]:
-        words: list[Effect] = [Tell(effect.link, effect.message)]
+    def _tell(self, effect: Send, now: float) -> list[Effect]:
+        effects: list[Effect] = [Tell(effect.link, effect.message)]
         if isinstance(effect.message, m.Status):
             ended = self.registry.note(effect.link, effect.message)
             if ended is not None:
-                what = "end" if self.trail.actor is None else "unsubscribe"
-                self.trail.note_subscription(now, what, ended, f"owner {m.about(ended).owner}", self.broker.name)
-                words += self.registry.webhooks.forget(effect.link)
-        return words
+                kind = "end" if self.trail.actor is None else "unsubscribe"
+                self.trail.note_subscription(now, kind, ended, f"owner {m.about(ended).owner}", self.broker.name)
+                effects += self.registry.webhooks.forget(effect.link)
+        return effects
 
     def _keep_refusals(self, effects: list[Effect], sender: Link) -> list[Effect]:
-        """Keep which events of a client's message were refused; return what to persist."""
-        words = [effect.message for effect in effects if isinstance(effect, Tell) and effect.link == sender]
-        refused = [word for word in words if isinstance(word, m.Refusal) and word.event]
+        """Remember which events of a client's message were refused; return what to persist."""
+        messages = [effect.message for effect in effects if isinstance(effect, Tell) and effect.link == sender]
+        refused = [message for message in messages if isinstance(message, m.Refusal) and message.event]
         return self.refusals.keep(sender, self.backlogs.received(sender), refused)
 
     def _learned(self) -> list[Effect]:
-        """Persist types that were learned, and tell them to the clients that are connected."""
+        """Persist learned types, and send them to the connected clients of their namespaces."""
         changes = self.checks.take_learned()
-        words = [
-            Tell(link, word)
+        effects = [
+            Tell(link, message)
             for link in (sorted(self.rights) if changes else ())
             for name in changes.keys() & self.registry.namespaces_of(link)
-            for word in self.checks.types_of(name)
+            for message in self.checks.types_of(name)
         ]
-        return [*changes.values(), *words]
+        return [*changes.values(), *effects]
 
 
 def _change_link(edge: EdgeCore, message: r.ChangeLink, now: float) -> list[Effect]:
-    """Have a link changed, with its record of the audit and the namespaces that may cross it."""
+    """Change a link, record it in the audit, and note the namespaces that may cross it."""
     edge.borders.follow(message.change)
     return edge.trail.note_all([message.deed(now)]) + edge.broker.handle(message.change, sender="", now=now)
 
 
 def _verdict(checks: Checks, event: m.Published, rights: Rights) -> tuple[bytes, tuple[Link, str] | None] | Exception:
-    """Return the payload of an event and the full link that refuses it, if one does; or what is wrong with it."""
+    """Return the payload of an event and the full link that refuses it, if any; or the error of its check."""
     try:
         with checks.tentatively(event.namespace):
             payload = checks.event(read_raw(event.payload), event.namespace, rights)

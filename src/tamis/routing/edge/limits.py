@@ -1,7 +1,7 @@
-"""What each door of a broker accepts: the one page of limits for HTTP, frames, tokens and connections.
+"""All limits of a broker's interfaces: HTTP, frames, tokens and connections.
 
 A limit is checked before the parser that would pay for exceeding it. Bytes and pieces (lines, array items, frames) are
-counted while they are read, so that what is refused was never held as a whole. `DOORS` is the table of docs/server.md;
+counted while they are read, so that a refused request is never held as a whole. `DOORS` is the table of docs/server.md;
 ``tests/server/test_limits_page.py`` compares the two. Limits of filter texts are in `tamis.model.language.limits`.
 """
 
@@ -29,6 +29,7 @@ __all__ = [
     "MAX_BYTES_OF_SUBSCRIPTIONS",
     "MAX_CONNECTIONS",
     "MAX_CONNECTIONS_OF_ADDRESS",
+    "MAX_DELIVERIES",
     "MAX_EVENT",
     "MAX_EVENTS",
     "MAX_EVENT_TEXT",
@@ -65,6 +66,9 @@ MAX_ABOUT: Final = 1024 * 1024
 #: Characters of a namespace, an id and a client's name.
 MAX_NAME: Final = 128
 
+#: Deliveries without an acknowledgement after which a message may become a dead letter.
+MAX_DELIVERIES: Final = 1_000
+
 #: Bytes of a request; events and subscriptions in one request or one message of a client.
 MAX_BODY: Final = 16 * 1024 * 1024
 MAX_EVENTS: Final = 10_000
@@ -80,11 +84,11 @@ SHORT_FILTER: Final = 512
 LONG_FILTER: Final = 512
 LONG_JSON: Final = 64 * 1024
 
-#: Bytes of requests that are held at the same time, from reading until the answer.
+#: Bytes of requests that are held at the same time, from reading to the response.
 MAX_READING_OF_PRINCIPAL: Final = 64 * 1024 * 1024
 MAX_READING: Final = 256 * 1024 * 1024
 
-#: Subscriptions, events or deliveries on one page of an answer.
+#: Subscriptions, events or deliveries on one page of a response.
 MAX_PAGE: Final = 1_000
 
 #: Bytes of one WebSocket message; a broker may have to send a whole routing table. Frames in a

@@ -1,4 +1,4 @@
-"""What a broker calls the links to its clients: built and taken apart here alone."""
+"""The names of links to clients: only this module builds and parses them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def client_of(link: Link) -> tuple[str, str] | None:
     >>> client_of("c:alice:lap:top"), client_of('s:default:"strong"')
     (('alice', 'lap:top'), None)
     """
-    kind, _, rest = link.partition(":")
-    principal, _, client = rest.partition(":")
+    kind, _, name = link.partition(":")
+    principal, _, client = name.partition(":")
     return (principal, client) if kind == "c" else None
 
 
@@ -63,4 +63,4 @@ def queue_of(link: Link) -> Link:
     >>> queue_of('d:s:default:"alice"'), queue_of("c:alice:laptop")
     ('s:default:"alice"', 'c:alice:laptop')
     """
-    return link.removeprefix("d:") if link.startswith("d:s:") else link
+    return link.removeprefix("d:") if link.startswith(("d:s:", "d:c:")) else link

@@ -1,9 +1,9 @@
 """Refused events, kept until their publishers must have received the refusal.
 
-A refusal is a word: it overtakes the queue of its client, and is lost with the connection. The acknowledgement of the
-message that carried the event is not: it is said again on the next connection, and without the refusal it would read as
+A refusal overtakes the queue of its client, and is lost with the connection. The acknowledgement of the message that
+carried the event is not lost: it is sent again on the next connection, and without the refusal it would mean
 "accepted". So the refusals of a client's last messages are persisted in the transaction that takes the message, and
-said again at the beginning of each connection, in the same packet as the acknowledgement.
+sent again at the beginning of each connection, in the same packet as the acknowledgement.
 
 A client has at most `MESSAGES` messages under way (docs/server.md, Frames). A client that sends number ``n`` has
 therefore received the answer to ``n - MESSAGES``, and its refusals can be dropped.
@@ -41,35 +41,40 @@ class Refusals:
         self._kept: dict[Link, dict[int, tuple[m.Refusal, ...]]] = {}
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back what an earlier life persisted."""
-        kept = sorted((link, int(number), value) for (link, number), value in records.REFUSED.items(stored))
-        for link, number, value in kept:
+        """Restore what an earlier life persisted."""
+        rows = sorted((link, int(number), value) for (link, number), value in records.REFUSED.items(stored))
+        for link, number, value in rows:
             self._kept.setdefault(link, {})[number] = msgspec.msgpack.decode(value, type=tuple[m.Refusal, ...])
 
     def keep(self, client: Link, number: int, refusals: Sequence[m.Refusal]) -> list[Effect]:
         """Keep the refusals of one message, and drop those that the client has received; return what to persist."""
         effects = self._drop(client, number - MESSAGES)
         if refusals:
-            short = tuple(msgspec.structs.replace(one, reason=one.reason[:_REASON]) for one in refusals)
+            short = tuple(msgspec.structs.replace(refusal, reason=refusal.reason[:_REASON]) for refusal in refusals)
             self._kept.setdefault(client, {})[number] = short
             effects.append(records.REFUSED.put(client, str(number), value=msgspec.msgpack.encode(short)))
         return effects
 
     def upto(self, client: Link, number: int) -> list[m.Refusal]:
-        """Return what a client may have missed of its messages up to a number, in order."""
-        return [one for place, many in self._kept.get(client, {}).items() if place <= number for one in many]
+        """Return the refusals that a client may have missed, of its messages up to a number, in order."""
+        return [
+            refusal
+            for message_number, kept_refusals in self._kept.get(client, {}).items()
+            if message_number <= number
+            for refusal in kept_refusals
+        ]
 
     def forget(self, client: Link) -> list[Effect]:
         """Drop everything about a client that has gone."""
         return self._drop(client, max(self._kept.get(client, ()), default=0))
 
     def _drop(self, client: Link, number: int) -> list[Effect]:
-        kept = self._kept.get(client)
-        if kept is None:
+        by_number = self._kept.get(client)
+        if by_number is None:
             return []
-        old = [place for place in kept if place <= number]
-        for place in old:
-            del kept[place]
-        if not kept:
+        received = [message_number for message_number in by_number if message_number <= number]
+        for message_number in received:
+            del by_number[message_number]
+        if not by_number:
             del self._kept[client]
-        return [records.REFUSED.drop(client, str(place)) for place in old]
+        return [records.REFUSED.drop(client, str(message_number)) for message_number in received]

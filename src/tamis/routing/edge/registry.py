@@ -1,8 +1,8 @@
-"""The subscriptions of a broker's own clients: what their owners said about them, and how far each has come.
+"""The subscriptions of a broker's own clients, and those that wait to enter the routing table.
 
-To enter the routing table takes up to 50 ms for a filter with 256 alternatives. A batch therefore enters in slices, one
-per step of the broker, and principals take turns: what `admit` leaves waits here, is on disk already, and `next_slice`
-gives it out.
+Adding a filter with 256 alternatives to the routing table takes up to 50 ms. A batch therefore enters in slices, one
+per step of the broker, and principals take turns: what `admit` does not take waits here, already on disk, until
+`next_slice` returns it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Arrival", "Place", "Registry"]
 #: The link of a client, and the key of its subscription.
 Place = tuple[Link, str]
 
-#: The link of a client, and what it asks for.
+#: The link of a client, and its subscription.
 Arrival = tuple[Link, m.Subscribe]
 
 
@@ -44,14 +44,16 @@ class Registry:
         self.asked: dict[Place, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
-        #: Which attributes the deliveries of a subscription carry.
+        #: The attributes that the deliveries of a subscription carry.
         self.fields = FieldLists()
-        #: Where subscriptions are sent.
+        #: The webhooks of subscriptions.
         self.webhooks = Webhooks(self.namespaces_of)
         self._room = _Room()
         self._spaces: dict[Link, dict[str, int]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.
         self._waiting: dict[str, dict[Place, Arrival]] = {}
+        #: ``{place: principal}`` of all that waits: one look-up for each place, however many principals wait.
+        self._waiting_of: dict[Place, str] = {}
 
     def count_of(self, principal: str) -> int:
         """Return how many subscriptions a principal has."""
@@ -65,11 +67,23 @@ class Registry:
         """Return the namespaces in which a client has subscriptions."""
         return self._spaces.get(link, {}).keys()
 
+    def most_deliveries(self, link: Link, message: m.Delivery) -> int:
+        """Return how often a message may be delivered without an acknowledgement; 0: without limit.
+
+        A client's queue has one copy of an event for several subscriptions: each of them must be durable and have a
+        limit.
+        """
+        namespace = message.event.namespace
+        places = ((link, client_key(link, namespace, id)) for id in message.subscriptions)
+        descriptions = [m.about(self.asked[place]) for place in places if place in self.asked]
+        limits = [description.max_deliveries if description.durable else 0 for description in descriptions]
+        return max(limits) if limits and all(limits) else 0
+
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
-        """Raise `LimitError` when a subscription is one more than its principal or its namespace may have."""
-        before = self.asked.get(_place(link, message))
-        if before is not None:
-            self._room.demand(message.namespace, 0, _size(message) - _size(before))
+        """Raise `LimitError` if a subscription exceeds the limits of its principal or its namespace."""
+        replaced = self.asked.get(_place(link, message))
+        if replaced is not None:
+            self._room.demand(message.namespace, 0, _size(message) - _size(replaced))
             return
         if self._counts[rights.principal] >= rights.max_subscriptions:
             raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
@@ -77,34 +91,34 @@ class Registry:
 
     def find_rejection(self, message: SubscribeFor) -> Rejection | None:
         """Return why subscriptions cannot be accepted because of those that exist, or are in the same request."""
-        new, pieces, sizes = set[Place](), Counter[str](), Counter[str]()
+        new_places, pieces, sizes = set[Place](), Counter[str](), Counter[str]()
         for row, (link, request) in enumerate(message.requests):
             place = _place(link, request)
-            if message.must_be_new and (place in self.asked or place in new):
+            if message.must_be_new and (place in self.asked or place in new_places):
                 return Rejection(row, DuplicateSubscriptionError(request.id))
-            before = self.asked.get(place)
-            if message.must_exist and before is None:
+            replaced = self.asked.get(place)
+            if message.must_exist and replaced is None:
                 return Rejection(row, UnknownSubscriptionError(request.id))
-            pieces[request.namespace] += before is None
-            sizes[request.namespace] += _size(request) - (0 if before is None else _size(before))
-            if before is None:
-                new.add(place)
+            pieces[request.namespace] += replaced is None
+            sizes[request.namespace] += _size(request) - (0 if replaced is None else _size(replaced))
+            if replaced is None:
+                new_places.add(place)
         try:
             for namespace, count in pieces.items():
                 self._room.demand(namespace, count, sizes[namespace])
         except LimitError as error:
             return Rejection(None, error)
-        wanted, most = self.count_of(message.by.principal) + len(new), message.by.max_subscriptions
-        return Rejection(None, LimitError("subscriptions", wanted, most)) if new and wanted > most else None
+        total, limit = self.count_of(message.by.principal) + len(new_places), message.by.max_subscriptions
+        return Rejection(None, LimitError("subscriptions", total, limit)) if new_places and total > limit else None
 
     def add(self, link: Link, message: m.Subscribe) -> bool:
-        """Note a subscription, or what replaces one; return whether it is the client's first in its namespace."""
+        """Add or replace a subscription; return whether it is the client's first in its namespace."""
         place = _place(link, message)
-        before, self.asked[place] = self.asked.get(place), message
-        self._room.add(message.namespace, int(before is None), _size(message) - (_size(before) if before else 0))
+        replaced, self.asked[place] = self.asked.get(place), message
+        self._room.add(message.namespace, int(replaced is None), _size(message) - (_size(replaced) if replaced else 0))
         about = m.about(message)
         self.fields.put(link, message, about.fields)
-        if before is not None:
+        if replaced is not None:
             return False
         self._counts[about.owner] += 1
         spaces = self._spaces.setdefault(link, {})
@@ -112,7 +126,7 @@ class Registry:
         return spaces[message.namespace] == 1
 
     def note(self, link: Link, status: m.Status) -> m.Subscribe | None:
-        """Take note of the end of a subscription, and return it; other states are not kept here."""
+        """Remove and return a subscription that has ended; other states are not kept here."""
         if status.state is not m.State.CANCELLED:
             return None
         ended = self.asked.pop((link, client_key(link, status.namespace, status.id)), None)
@@ -131,19 +145,25 @@ class Registry:
         if not spaces:
             del self._spaces[link]
 
-    # What waits to enter the routing table
+    # Subscriptions that wait to enter the routing table
 
     def admit(self, principal: str, arrivals: Sequence[Arrival]) -> tuple[Sequence[Arrival], Sequence[Arrival]]:
-        """Return what may enter the routing table in this step, and what waits: all, behind what waits already."""
-        for arrival in arrivals if self._waiting.keys() - {principal} else ():  # the later one holds
-            self._stop_waiting(_place(*arrival), but=principal)
+        """Return what may enter the routing table in this step, and what must wait.
+
+        If subscriptions of the principal wait already, all of these wait behind them.
+        """
+        for place in (_place(*arrival) for arrival in arrivals) if self._waiting_of else ():  # the later one counts
+            if self._waiting_of.get(place, principal) != principal:
+                self._stop_waiting(place)
         n = 0 if principal in self._waiting else _slice_end(arrivals)
         if later := arrivals[n:]:
-            self._waiting.setdefault(principal, {}).update((_place(*arrival), arrival) for arrival in later)
+            places = {_place(*arrival): arrival for arrival in later}
+            self._waiting.setdefault(principal, {}).update(places)
+            self._waiting_of |= dict.fromkeys(places, principal)
         return arrivals[:n], later
 
     def next_slice(self) -> list[Arrival]:
-        """Return what may enter next, of the principal whose turn it is; empty when nothing waits."""
+        """Return the next slice, of the principal whose turn it is; empty if nothing waits."""
         if not self._waiting:
             return []
         principal = next(iter(self._waiting))
@@ -152,7 +172,7 @@ class Registry:
         arrivals = [waiting[place] for place in places]
         arrivals = arrivals[: _slice_end(arrivals)]
         for place in places[: len(arrivals)]:
-            del waiting[place]
+            del waiting[place], self._waiting_of[place]
         if waiting:
             self._waiting[principal] = waiting  # behind the others
         return arrivals
@@ -163,22 +183,22 @@ class Registry:
         return bool(self._waiting)
 
     def is_waiting(self, places: Iterable[Place]) -> bool:
-        """Whether one of some subscriptions waits to enter the routing table."""
-        return any(place in waiting for place in places for waiting in self._waiting.values())
+        """Whether any of these subscriptions waits to enter the routing table."""
+        return any(place in self._waiting_of for place in places)
 
     def take_waiting(self, link: Link, message: m.Unsubscribe) -> list[Arrival]:
-        """Return the subscription that is to end, if it waits; it waits no longer."""
+        """Remove and return the subscription that is to end, if it waits."""
         return self._stop_waiting((link, client_key(link, message.namespace, message.id)))
 
-    def _stop_waiting(self, place: Place, but: str = "") -> list[Arrival]:
-        """Return what waits under a place, and let it wait no longer; what the principal ``but`` sent stays."""
-        for principal, waiting in self._waiting.items():
-            if place in waiting and principal != but:
-                arrival = waiting.pop(place)
-                if not waiting:
-                    del self._waiting[principal]
-                return [arrival]
-        return []
+    def _stop_waiting(self, place: Place) -> list[Arrival]:
+        """Remove and return the subscription that waits under a place, if any."""
+        principal = self._waiting_of.pop(place, None)
+        if principal is None:
+            return []
+        arrival = self._waiting[principal].pop(place)
+        if not self._waiting[principal]:
+            del self._waiting[principal]
+        return [arrival]
 
 
 class _Room:
@@ -190,22 +210,22 @@ class _Room:
         self._all = 0
 
     def demand(self, namespace: str, pieces: int, size: int) -> None:
-        """Raise `LimitError` when a namespace, or the broker, cannot take this many more pieces and bytes."""
-        of = f"of namespace {namespace!r}"
-        for what, wanted, most in (
-            (f"subscriptions {of}", self._pieces[namespace] + pieces, MAX_SUBSCRIPTIONS_OF_NAMESPACE),
-            (f"bytes of subscriptions {of}", self._bytes[namespace] + size, MAX_BYTES_OF_NAMESPACE),
+        """Raise `LimitError` if a namespace, or the broker, has no room for this many more pieces and bytes."""
+        owner = f"of namespace {namespace!r}"
+        for quantity, amount, limit in (
+            (f"subscriptions {owner}", self._pieces[namespace] + pieces, MAX_SUBSCRIPTIONS_OF_NAMESPACE),
+            (f"bytes of subscriptions {owner}", self._bytes[namespace] + size, MAX_BYTES_OF_NAMESPACE),
             ("bytes of subscriptions", self._all + size, MAX_BYTES_OF_SUBSCRIPTIONS),
         ):
-            if wanted > most and (pieces > 0 or size > 0):  # what makes room is always taken
-                raise LimitError(what, wanted, most)
+            if amount > limit and (pieces > 0 or size > 0):  # a request that frees room is always accepted
+                raise LimitError(quantity, amount, limit)
 
     def bytes_of(self, namespace: str) -> int:
         """Return the bytes of a namespace."""
         return self._bytes[namespace]
 
     def add(self, namespace: str, pieces: int, size: int) -> None:
-        """Count more or, with negative numbers, less."""
+        """Add pieces and bytes to the counts of a namespace; both may be negative."""
         self._pieces[namespace] += pieces
         self._bytes[namespace] += size
         self._all += size
@@ -222,7 +242,7 @@ def _place(link: Link, message: m.Subscribe) -> Place:
 
 
 def _slice_end(arrivals: Sequence[Arrival]) -> int:
-    """Return how many of some subscriptions enter in one step: at least one."""
+    """Return how many of these subscriptions enter in one step: at least one."""
     size = 0
     for n, (_, message) in enumerate(arrivals[:SLICE_SUBSCRIPTIONS]):
         size += max(0, len(message.filter) - SHORT_FILTER)

@@ -1,7 +1,7 @@
-"""What the process around a broker's edge asks of it. These messages never cross a wire.
+"""Requests of the process around a broker's edge. These messages never cross a wire.
 
-Each is handled in one transaction. `Post` and `SubscribeFor` carry what a client wrote; they are answered (`Answer`)
-with what was accepted, or with a `Rejection` that names the first row that was not.
+Each is handled in one transaction. `Post` and `SubscribeFor` carry what a client wrote; the `Answer` has what was
+accepted, or a `Rejection` with the first row that was not.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Connect:
-    """A link has a connection from now on; ``rights`` are those of its client, None stands for a broker."""
+    """A link is connected; ``rights`` are those of its client, None for a broker."""
 
     rights: Rights | None
 
 
 @dataclass(frozen=True)
 class Disconnect:
-    """The connection of a link is gone."""
+    """A link is no longer connected."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Departed:
-    """A client has gone for good: what is remembered of it can go, too."""
+    """A client has gone for good: its state can be deleted."""
 
 
 @dataclass(frozen=True)
 class ChangeLink:
-    """An operator has a link skipped, taken back, added or removed; ``detail`` is for the audit."""
+    """An operator skips, resumes, adds or removes a link; ``detail`` is for the audit."""
 
     change: SkipLink | AddLink | RemoveLink
     by: Rights
@@ -69,10 +69,10 @@ class ChangeLink:
     def deed(self, now: float) -> Deed:
         """Return the record of the audit."""
         if isinstance(self.change, SkipLink):
-            what = "link skip" if self.change.is_skipped else "link resume"
+            kind = "link skip" if self.change.is_skipped else "link resume"
         else:
-            what = "link add" if isinstance(self.change, AddLink) else "link remove"
-        return deed(now, self.by, what, subject=self.change.link, detail=self.detail)
+            kind = "link add" if isinstance(self.change, AddLink) else "link remove"
+        return deed(now, self.by, kind, subject=self.change.link, detail=self.detail)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LearnTypes:
 
 @dataclass(frozen=True)
 class ForgetTypes:
-    """The learned types of a namespace are to be forgotten; those that its subscriptions name stay."""
+    """Asks to forget the learned types of a namespace, except those that its subscriptions use."""
 
     namespace: str
     by: Rights
@@ -93,7 +93,7 @@ class ForgetTypes:
 
 @dataclass(frozen=True)
 class FindProducer:
-    """Asks for the last number that was taken of a producer; the answer is None when none was."""
+    """Asks for the last accepted number of a producer; the answer is None if there is none."""
 
     producer: str
     by: Rights
@@ -111,7 +111,7 @@ class EventDraft:
     base: Schema
     learned: Schema
     payloads: list[bytes] = field(default_factory=list)
-    #: The full link that each of them would take, and why that refuses it; None: it can be accepted.
+    #: For each event the full link that it would take and the reason for the refusal; None: it can be accepted.
     refusals: list[tuple[Link, str] | None] = field(default_factory=list)
 
 
@@ -121,12 +121,12 @@ class MessageDraft:
 
     #: The types before and after, by namespace.
     spaces: dict[str, EventDraft] = field(default_factory=dict)
-    #: The payload of each event with the full link that refuses it, if one does; or what is wrong with the event.
+    #: The payload of each event with the full link that refuses it, if any; or the error of its check.
     verdicts: list[tuple[bytes, tuple[Link, str] | None] | Exception] = field(default_factory=list)
 
 
 class StaleDraftError(RefusedError):
-    """The types of a namespace changed while many events were checked under them: check them again."""
+    """The types of a namespace changed while many events were checked: the events must be checked again."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(503, f"the types of namespace {namespace!r} changed meanwhile; send the events again")
@@ -134,11 +134,11 @@ class StaleDraftError(RefusedError):
 
 @dataclass(frozen=True)
 class Post:
-    """Events of one request, as they were written: all of them are accepted, or none.
+    """Events of one request, as the client wrote them: all of them are accepted, or none.
 
     They get the ids ``publisher``, ``epoch``, ``first``, ``first + 1`` and so on. With a ``producer`` the epoch is the
     number of the producer's batch, and a batch whose number was accepted before is not published again. With ``after``
-    the batch is accepted only if that is the last number taken of the producer, or if none was.
+    the batch is accepted only if that is the last accepted number of the producer, or if there is none.
     """
 
     events: tuple[Mapping[str, Any], ...]
@@ -155,7 +155,7 @@ class Post:
 
 @dataclass(frozen=True)
 class Posts:
-    """Requests that came at the same time, to be matched as one batch; the answer has a verdict for each."""
+    """Requests that arrived together, to be matched as one batch; the answer has a verdict for each."""
 
     calls: tuple[Post, ...]
 
@@ -187,10 +187,10 @@ class Draft:
 
 @dataclass(frozen=True)
 class SubscribeFor:
-    """Subscriptions of clients that speak through this process: all of them are accepted, or none.
+    """Subscriptions of clients that this process acts for: all of them are accepted, or none.
 
-    ``drafts`` by namespace save checking them again. With ``must_be_new`` an id that is there already is rejected, with
-    ``must_exist`` one that is not.
+    ``drafts`` by namespace save checking them again. With ``must_be_new`` an id that exists is rejected, with
+    ``must_exist`` an id that does not.
     """
 
     requests: tuple[tuple[Link, m.Subscribe], ...]
@@ -202,7 +202,7 @@ class SubscribeFor:
 
 @dataclass(frozen=True)
 class UnsubscribeFor:
-    """The end of a subscription of the sender; ``by`` is who wants it, None the broker itself."""
+    """Ends a subscription of the sender; ``by`` are the rights of the principal, None for the broker itself."""
 
     message: m.Unsubscribe
     by: Rights | None = None

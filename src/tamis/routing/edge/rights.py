@@ -1,4 +1,4 @@
-"""What a connected principal may do: in which namespaces, how much, and which events concern it at all."""
+"""The rights of a connected principal: its namespaces, its limits, and the policy on its events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Rights:
     is_admin: bool = False
     policy: str | None = None
     max_subscriptions: int = MAX_SUBSCRIPTIONS
-    #: The kind of place that it speaks from, for the audit.
+    #: Where its requests come from, for the audit.
     address: str = "process"
-    #: The SHA-256 of the token that they come from, "" without one. A name may be issued again, a digest is not.
+    #: The SHA-256 of its token, "" without one. A name may be issued again, a digest is not.
     digest: str = field(default="", compare=False, repr=False)
 
     def sees(self, namespace: str) -> bool:

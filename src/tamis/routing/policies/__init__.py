@@ -1,4 +1,4 @@
-"""Link policies: how few filters a link may carry. Each changes traffic and table sizes, none changes deliveries."""
+"""Link policies: how the filters on a link are reduced. They change traffic and table sizes, never deliveries."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The ranges that neighbours asked for, on disk: a record per block of keys, so that a change writes what it changes.
+"""The ranges of neighbours on disk: one record per block of keys, so that a change writes only the blocks it touches.
 
-The keys of a space are cut into at most `BLOCKS` blocks of equal width. A block record holds the ranges within its
-block, cut at its ends; a block without any has no record. The *head* record of a neighbour and namespace says by an
-empty snapshot plan which spaces the blocks belong to. For a neighbour whose cells are others than ours, which is
-forwarded everything, the head is a snapshot of all keys instead, and so is every head that a broker wrote before there
-were blocks: a head with ranges is taken as it is, and written again as blocks.
+The keys of a space are divided into at most `BLOCKS` blocks of equal width. A block record holds the ranges within its
+block, cut at its ends; a block without ranges has no record. The *head* record of a neighbour and namespace is an empty
+snapshot plan, which says which spaces the blocks belong to. For a neighbour whose cells differ from ours, which is
+forwarded everything, the head is a snapshot of all keys instead. Heads that were written before there were blocks are
+snapshots, too: a head with ranges is read as it is, and written again as blocks.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 __all__ = ["StoredRanges", "changed_blocks", "read_ranges"]
 
-#: Blocks of one space. A narrow subscription touches a few of them, one without bounds all.
+#: Blocks of one space. A narrow subscription touches a few of them, a subscription without bounds all.
 BLOCKS = 1_024
 
 _INT = np.dtype("<i8")
 
 
 class StoredRanges:
-    """What is on disk for one neighbour and namespace: the first plan, and whether it must be written again."""
+    """The stored ranges of one neighbour and namespace: the plan, and whether it must be written again."""
 
     def __init__(self, plan: RangePlan) -> None:
         self.plan = plan
-        #: What removes records that no longer belong to the plan.
+        #: The changes that delete records that do not belong to the plan.
         self.stale: list[Persist] = []
-        #: Whether the blocks on disk are what the plan says.
+        #: Whether the blocks on disk agree with the plan.
         self.is_current = True
 
 
 def changed_blocks(
     receiver: RangeReceiver, deltas: Sequence[RangeDelta], source: Link, namespace: str
 ) -> Iterator[Persist]:
-    """Yield the records of the blocks that a change touches, as they are after it."""
+    """Yield the records of the blocks that a change touches, in their state after it."""
     for number, (space, delta) in enumerate(zip(receiver.spaces, deltas, strict=True)):
         width = _width(space)
         for block in _touched(delta, width):
@@ -61,7 +61,7 @@ def changed_blocks(
 def read_ranges(
     stored: Mapping[Key, bytes], spaces: Sequence[ContentSpace]
 ) -> Iterator[tuple[tuple[Link, str], StoredRanges]]:
-    """Yield what neighbours asked for, by neighbour and namespace."""
+    """Yield the stored ranges by neighbour and namespace."""
     from tamis.index.mics.link import version_of
     from tamis.index.mics.plan import RangePlan
 
@@ -70,17 +70,19 @@ def read_ranges(
         blocks.setdefault((source, namespace), []).append((int(space), int(block), value))
     for (source, namespace), value in sorted(records.RANGES.items(stored)):
         head = StoredRanges(RangePlan.from_bytes(value))
-        mine = sorted(blocks.get((source, namespace), ()))
+        own_blocks = sorted(blocks.get((source, namespace), ()))
         if head.plan.version == version_of(spaces) and not head.plan.n_ranges:
-            head.plan = _joined(head.plan, spaces, mine)
+            head.plan = _joined(head.plan, spaces, own_blocks)
         else:
             head.is_current = False
-            head.stale = [records.BLOCK.drop(source, namespace, str(space), str(block)) for space, block, _ in mine]
+            head.stale = [
+                records.BLOCK.drop(source, namespace, str(space), str(block)) for space, block, _ in own_blocks
+            ]
         yield (source, namespace), head
 
 
 def _joined(head: RangePlan, spaces: Sequence[ContentSpace], blocks: Sequence[tuple[int, int, bytes]]) -> RangePlan:
-    """Return the snapshot that an empty one and some blocks are together."""
+    """Return the snapshot made of an empty one and its blocks."""
     from tamis.curves.runs import NO_RUNS, merged
     from tamis.index.mics.plan import RangeDelta, RangePlan
 
@@ -90,7 +92,7 @@ def _joined(head: RangePlan, spaces: Sequence[ContentSpace], blocks: Sequence[tu
             raise ModelError(f"block {block} of space {space} holds {len(value)} bytes, which are not ranges")
         parts[space].append(np.frombuffer(value, _INT).astype(np.int64).reshape(-1, 2))
     unions = (merged(np.concatenate([NO_RUNS, *runs])) for runs in parts)
-    return RangePlan(head.version, tuple(RangeDelta(one, NO_RUNS) for one in unions), is_full=True)
+    return RangePlan(head.version, tuple(RangeDelta(union, NO_RUNS) for union in unions), is_full=True)
 
 
 def _width(space: ContentSpace) -> int:
@@ -99,6 +101,6 @@ def _width(space: ContentSpace) -> int:
 
 
 def _touched(delta: RangeDelta, width: int) -> list[int]:
-    """Return the blocks that a change meets, ascending."""
-    both = np.concatenate([delta.added, delta.removed]) // width
-    return sorted({block for first, last in both.tolist() for block in range(first, last + 1)})
+    """Return the blocks that a change touches, ascending."""
+    block_ranges = np.concatenate([delta.added, delta.removed]) // width
+    return sorted({block for first, last in block_ranges.tolist() for block in range(first, last + 1)})

@@ -1,12 +1,12 @@
 """The part of a routing table that is ranges of cells: what MICS links send and receive.
 
 On such a link a neighbour is sent no filters, only which keys of a Hilbert curve are wanted, and how that set
-changes: ranges that come, then ranges that go, in one step (erratum M.3.5). A broker that got ranges passes ranges on,
-for it knows no filters to pass. It passes them on every link, whatever the link's policy does with filters.
+changes: added ranges, then removed ranges, in one step (erratum M.3.5). A broker that received ranges passes ranges on,
+because it has no filters for them. It passes them on every link, whatever the link's policy does with filters.
 
 Cells round outwards, so a link gets too many keys, never too few. They are never used to withhold a filter (erratum
-M.3.7), and the last broker matches exactly (M.3.8). A neighbour whose cells are others than ours is forwarded all
-events until it has sent its table again (promise R10); the receivers of `tamis.index.mics` ensure that.
+M.3.7), and the last broker matches exactly (M.3.8). A neighbour whose cells differ from ours is forwarded all events
+until it has sent its table again (promise R10); the receivers of `tamis.index.mics` ensure that.
 
 Implements: [mics] section 2, one table per neighbour; section 3.6, imperfect merging by a gap.
 """
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     Spaces = Sequence[ContentSpace]
     Ranges = tuple[Runs, ...]
 
-__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells", "empty_plan"]
+__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells", "empty_plan", "is_told"]
 
 #: The cells of a network without a policy that says otherwise.
 USUAL_CELLS = CellOptions()
 
 
 class CellSummary:
-    """What a broker tells one neighbour in one namespace: the union of the ranges of its members, in each space."""
+    """The ranges sent to one neighbour in one namespace: the union of the ranges of its members, in each space."""
 
     def __init__(self, spaces: Spaces, options: CellOptions | None = None) -> None:
         from tamis.index.mics.table import RangeTable  # late: it loads numba
@@ -59,26 +59,26 @@ class CellSummary:
         self._tables = [RangeTable(space.n_keys, self._options.gap) for space in spaces]
         #: Changes since the gaps were chosen, and how many there may be before they are chosen again.
         self._n_changes, self._due = 0, 1
-        #: ``{origin: ranges}`` of subscriptions; with those of `_passed` exactly what lies in the tables.
+        #: ``{origin: ranges}`` of subscriptions; with those of `_passed` exactly the contents of the tables.
         self._ranges: dict[Origin, Ranges] = {}
-        #: What gives the ranges of each origin that passes on ranges of its own.
+        #: ``{origin: function that returns its ranges}`` of neighbours whose ranges are passed on.
         self._passed: dict[Origin, Callable[[], Ranges]] = {}
-        #: What the neighbour must be sent; None: nothing.
+        #: The change that the neighbour must be sent; None: nothing.
         self._plan: RangePlan | None = None
 
     def put(self, origin: Origin, ranges: Ranges) -> None:
-        """Let the neighbour know of ranges, in place of those of the same origin."""
-        gained = [table.add(one) for table, one in zip(self._tables, ranges, strict=True)]
-        old = self._ranges.get(origin)
+        """Add the ranges of an origin; they replace its earlier ones."""
+        gained = [table.add(runs) for table, runs in zip(self._tables, ranges, strict=True)]
+        replaced = self._ranges.get(origin)
         self._ranges[origin] = ranges
-        self._note(gained, self._removed(old))
+        self._note(gained, self._removed(replaced))
 
     def drop(self, origin: Origin) -> None:
         """Forget the ranges of an origin."""
         self._note(None, self._removed(self._ranges.pop(origin)))
 
     def change(self, origin: Origin, deltas: Sequence[RangeDelta], ranges: Callable[[], Ranges] | None) -> None:
-        """Take over a change of the ranges that an origin passes on; ``ranges`` gives all of them, None: none is left.
+        """Apply a change to the ranges that an origin passes on; ``ranges`` returns all of them, None: none are left.
 
         Costs in proportion to the change.
         """
@@ -91,7 +91,7 @@ class CellSummary:
         self._note(gained, lost)
 
     def take_plan(self) -> bytes | None:
-        """Return what has changed for the neighbour since the last call."""
+        """Return the change for the neighbour since the last call; None: there is none."""
         plan, self._plan = self._plan, None
         return None if plan is None or plan.is_empty else _written(self.spaces, plan)
 
@@ -104,8 +104,12 @@ class CellSummary:
         return tuple(table.ranges() for table in self._tables)
 
     def origins(self) -> Set[Origin]:
-        """Return where the ranges come from."""
+        """Return the origins of the ranges."""
         return self._ranges.keys() | self._passed.keys()
+
+    def holds(self, origin: Origin) -> bool:
+        """Whether the ranges of a subscription are among them."""
+        return origin in self._ranges
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless each table is the union of the members' ranges."""
@@ -120,7 +124,7 @@ class CellSummary:
     def _removed(self, ranges: Ranges | None) -> list[Runs] | None:
         if ranges is None:
             return None
-        return [table.remove(one) for table, one in zip(self._tables, ranges, strict=True)]
+        return [table.remove(runs) for table, runs in zip(self._tables, ranges, strict=True)]
 
     def _note(self, gained: Sequence[Runs] | None, lost: Sequence[Runs] | None) -> None:
         plan = _plan(self.spaces, gained, lost)
@@ -130,7 +134,7 @@ class CellSummary:
             self._fit_gaps()
 
     def _fit_gaps(self) -> None:
-        """Choose the gaps by the ranges there are; again after a quarter as many changes as there are members."""
+        """Choose the gaps from the current ranges; the next time after as many changes as a quarter of the members."""
         self._n_changes, self._due = 0, max(1, len(self.origins()) // 4)
         fitted = [table.fit_gap(self._options.false_positives, self._options.max_ranges) for table in self._tables]
         plan = _plan(self.spaces, [gained for gained, _ in fitted], [lost for _, lost in fitted])
@@ -138,7 +142,7 @@ class CellSummary:
 
 
 class CellTables:
-    """The ranges that neighbours asked for, and those that each of them is sent.
+    """The ranges that neighbours want, and those that each of them is sent.
 
     ``options`` are those of each link, None for a link that carries filters; all name the same cells, or the
     ``usual`` ones when no link has any.
@@ -151,14 +155,14 @@ class CellTables:
         self._made: Spaces = ()
         #: The table whose keys were computed last, and its keys in each space.
         self._keyed: tuple[weakref.ref[EventTable], list[TableKeys]] | None = None
-        #: ``{neighbour: {namespace: receiver}}``: what each neighbour asked for as ranges.
-        self._asked: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
-        #: The receivers that ask for something.
+        #: ``{neighbour: {namespace: receiver}}``: the ranges that each neighbour wants.
+        self._receivers: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
+        #: The receivers that are not empty.
         self._ranges: dict[Link, dict[str, RangeReceiver]] = {link: {} for link in options}
-        #: What of a neighbour's ranges in a namespace is not on disk yet.
+        #: Changes of a neighbour's ranges in a namespace that are not on disk yet.
         self._unsaved: dict[tuple[Link, str], list[Persist]] = {}
-        #: ``{neighbour: {namespace: summary}}``: what each neighbour is sent as ranges.
-        self._told: dict[Link, dict[str, CellSummary]] = {link: {} for link in options}
+        #: ``{neighbour: {namespace: summary}}``: the ranges that each neighbour is sent.
+        self._summaries: dict[Link, dict[str, CellSummary]] = {link: {} for link in options}
 
     @property
     def spaces(self) -> Spaces:
@@ -168,17 +172,17 @@ class CellTables:
         return self._made
 
     def add_link(self, link: Link, options: CellOptions | None, *, is_told: bool) -> None:
-        """Have one neighbour more; ``is_told`` says whether it is sent the ranges of the others."""
+        """Add a neighbour; ``is_told`` says whether it is sent the ranges of the others."""
         common = common_cells([*self._link_options.values(), options], self._options)
         if common.grid != self._options.grid and self._made:
             raise ModelError("the cells of this link differ from those that the broker uses; restart it with the link")
         self._options, self._link_options[link] = common, options
-        self._asked[link], self._ranges[link], self._told[link] = {}, {}, {}
+        self._receivers[link], self._ranges[link], self._summaries[link] = {}, {}, {}
         for source, receivers in self._ranges.items() if is_told else ():
             for namespace, receiver in receivers.items():
-                everything = _plan(self.spaces, _all_of(self.spaces, receiver), None).parts
+                additions = _plan(self.spaces, _all_of(self.spaces, receiver), None).parts
                 ranges = partial(_all_of, self.spaces, receiver)
-                self._summary(link, namespace).change(Origin(source, ""), everything, ranges)
+                self._summary(link, namespace).change(Origin(source, ""), additions, ranges)
 
     def remove_link(self, link: Link, others: Sequence[Link]) -> list[Persist]:
         """Forget a neighbour, and tell the others that its ranges are gone; return what to persist."""
@@ -186,53 +190,55 @@ class CellTables:
         for namespace in self.namespaces(link):
             self.apply(link, namespace, empty_plan(self.spaces), others)
             changes += self.take_records(link, namespace)
-        for by_link in (self._link_options, self._asked, self._ranges, self._told):
+        for by_link in (self._link_options, self._receivers, self._ranges, self._summaries):
             del by_link[link]
         return changes
 
     # Outwards
 
     def add(self, link: Link, origin: Origin, subscription: Subscription) -> None:
-        """Tell a neighbour of a subscription, as ranges."""
+        """Add a subscription, as ranges, to those that a neighbour is sent."""
         ranges = tuple(space.ranges_of(subscription) for space in self.spaces)
         self._summary(link, subscription.namespace).put(origin, ranges)
 
     def remove(self, link: Link, origin: Origin, namespace: str) -> None:
-        """Tell a neighbour that a subscription has ended."""
+        """Remove the ranges of a subscription from those that a neighbour is sent."""
         self._summary(link, namespace).drop(origin)
 
     def take_plans(self, link: Link) -> list[tuple[str, bytes]]:
-        """Return what changed for a neighbour, by namespace."""
-        plans = [(namespace, summary.take_plan()) for namespace, summary in self._told[link].items()]
+        """Return the changes for a neighbour since the last call, by namespace."""
+        plans = [(namespace, summary.take_plan()) for namespace, summary in self._summaries[link].items()]
         return [(namespace, plan) for namespace, plan in plans if plan is not None]
 
     def snapshots(self, link: Link) -> list[tuple[str, bytes]]:
         """Return everything a neighbour must hold, by namespace."""
-        return [(name, summary.snapshot()) for name, summary in self._told[link].items() if summary.origins()]
+        return [(name, summary.snapshot()) for name, summary in self._summaries[link].items() if summary.origins()]
 
     def origins(self, link: Link) -> set[Origin]:
         """Return the origins that a neighbour is sent as ranges; ranges that are passed on have no key."""
-        return {origin for summary in self._told[link].values() for origin in summary.origins() if origin.key}
+        return {origin for summary in self._summaries[link].values() for origin in summary.origins() if origin.key}
 
     # Inwards
 
     def read(self, plan: bytes) -> Any:
-        """Read what a neighbour says about its ranges; ModelError when `apply` could not take it."""
+        """Return a plan of a neighbour's ranges; raise ModelError if `apply` could not take it."""
         from tamis.index.mics.link import version_of
         from tamis.index.mics.plan import RangePlan
 
-        found = RangePlan.from_bytes(plan)
-        if found.version == version_of(self.spaces) and len(found.parts) == len(self.spaces):
-            for space, part in zip(self.spaces, found.parts, strict=True):
-                last = max((int(runs[-1, 1]) for runs in (part.added, part.removed) if len(runs)), default=0)
-                if last >= space.n_keys:
-                    raise ModelError(f"range up to key {last} is beyond the last key {space.n_keys - 1} of its space")
-        return found
+        range_plan = RangePlan.from_bytes(plan)
+        if range_plan.version == version_of(self.spaces) and len(range_plan.parts) == len(self.spaces):
+            for space, part in zip(self.spaces, range_plan.parts, strict=True):
+                last_key = max((int(runs[-1, 1]) for runs in (part.added, part.removed) if len(runs)), default=0)
+                if last_key >= space.n_keys:
+                    raise ModelError(
+                        f"range up to key {last_key} is beyond the last key {space.n_keys - 1} of its space"
+                    )
+        return range_plan
 
     def apply(self, source: Link, namespace: str, plan: Any, others: Iterable[Link]) -> None:
-        """Take over what a neighbour says, and tell the others."""
-        receiver = _receiver_in(self._asked[source], namespace, self.spaces)
-        was_lost, asked = receiver.is_lost, namespace in self._ranges[source]
+        """Apply a plan of a neighbour, and pass the change on to the others."""
+        receiver = _receiver_in(self._receivers[source], namespace, self.spaces)
+        was_lost, had_ranges = receiver.is_lost, namespace in self._ranges[source]
         deltas = receiver.apply(plan)
         self._ranges[source].pop(namespace, None)
         if not receiver.is_empty:
@@ -240,7 +246,7 @@ class CellTables:
         saved = changed_blocks(receiver, deltas, source, namespace)
         unsaved = self._unsaved.setdefault((source, namespace), [])
         unsaved += saved
-        if (was_lost, asked) != (receiver.is_lost, not receiver.is_empty):
+        if (was_lost, had_ranges) != (receiver.is_lost, not receiver.is_empty):
             unsaved.append(_head(self.spaces, receiver, source, namespace))
         if was_lost or receiver.is_lost:
             deltas = _between_everything(self.spaces, receiver, was_lost=was_lost)
@@ -249,7 +255,7 @@ class CellTables:
             self._summary(link, namespace).change(Origin(source, ""), deltas, ranges)
 
     def namespaces(self, source: Link) -> list[str]:
-        """Return the namespaces in which a neighbour asks for ranges."""
+        """Return the namespaces in which a neighbour wants ranges."""
         return sorted(self._ranges[source])
 
     def take_records(self, source: Link, namespace: str) -> list[Persist]:
@@ -257,72 +263,72 @@ class CellTables:
         return self._unsaved.pop((source, namespace), [])
 
     def ranges(self, source: Link) -> Iterator[tuple[str, Ranges]]:
-        """Yield what a neighbour asked for, by namespace; everything for a receiver that is lost."""
+        """Yield the ranges that a neighbour wants, by namespace; all keys for a receiver that is lost."""
         asking = sorted(self._ranges[source].items(), key=itemgetter(0))
         return ((namespace, _all_of(self.spaces, receiver)) for namespace, receiver in asking)
 
     def told(self, link: Link) -> Iterator[tuple[str, Ranges]]:
-        """Yield what a neighbour was told, by namespace."""
-        return ((namespace, summary.ranges()) for namespace, summary in sorted(self._told[link].items()))
+        """Yield the ranges that a neighbour is sent, by namespace."""
+        return ((namespace, summary.ranges()) for namespace, summary in sorted(self._summaries[link].items()))
 
     def wanting(self, event: Event, namespace: str, spared: Set[Link]) -> Iterator[Link]:
-        """Yield the neighbours with a range around an event; those spared are not asked. Keys are computed once."""
+        """Yield the neighbours with a range around an event, except those ``spared``. Keys are computed once."""
         keys: list[Runs] | None = None
         for link, ranges in self._ranges.items():
             if namespace in ranges and link not in spared:
                 keys = [space.ranges_of_event(event) for space in self.spaces] if keys is None else keys
-                if self._asked[link][namespace].matches_keys(keys):
+                if self._receivers[link][namespace].matches_keys(keys):
                     yield link
 
     def are_asked(self, namespace: str) -> bool:
-        """Whether a neighbour asks for ranges in a namespace."""
+        """Whether any neighbour wants ranges in a namespace."""
         return any(namespace in ranges for ranges in self._ranges.values())
 
     def wanted_of(self, link: Link, namespace: str, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether a neighbour has a range around it."""
+        """Return for each event of a table whether a neighbour has a range around it."""
         if namespace not in self._ranges[link]:
             return np.zeros(len(events), np.bool_)
         if self._keyed is None or self._keyed[0]() is not events:  # another link may have asked about the same table
             self._keyed = weakref.ref(events), [space.keys_of_table(events) for space in self.spaces]
-        return self._asked[link][namespace].matches_keys_of_table(self._keyed[1], len(events))
+        return self._receivers[link][namespace].matches_keys_of_table(self._keyed[1], len(events))
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless every table is the union of what lies in it."""
-        for summaries in self._told.values():
+        """Raise `InvariantError` unless every table is the union of its ranges."""
+        for summaries in self._summaries.values():
             for summary in summaries.values():
                 summary.check_invariants()
 
     def _summary(self, link: Link, namespace: str) -> CellSummary:
-        told = self._told[link]
-        if namespace not in told:
-            told[namespace] = CellSummary(self.spaces, self._link_options[link])
-        return told[namespace]
+        summaries = self._summaries[link]
+        if namespace not in summaries:
+            summaries[namespace] = CellSummary(self.spaces, self._link_options[link])
+        return summaries[namespace]
 
 
 def empty_plan(spaces: Spaces) -> RangePlan:
-    """Return the plan of a neighbour that asks for nothing."""
+    """Return the plan of a neighbour that wants nothing."""
     return _plan(spaces, None, None, is_full=True)
 
 
-def _receiver_in(asked: dict[str, RangeReceiver], namespace: str, spaces: Spaces) -> RangeReceiver:
-    """Return the receiver of a namespace; one that is missing is made."""
+def _receiver_in(receivers: dict[str, RangeReceiver], namespace: str, spaces: Spaces) -> RangeReceiver:
+    """Return the receiver of a namespace; created on first use."""
     from tamis.index.mics.link import RangeReceiver
 
-    if namespace not in asked:
-        asked[namespace] = RangeReceiver(spaces)
-    return asked[namespace]
+    if namespace not in receivers:
+        receivers[namespace] = RangeReceiver(spaces)
+    return receivers[namespace]
 
 
 def common_cells(options: Iterable[CellOptions | None], usual: CellOptions = USUAL_CELLS) -> CellOptions:
     """Return the options of all links that have any, which must agree on the cells; the ``usual`` ones if none has."""
-    found = [one for one in options if one is not None]
-    if len({one.grid for one in found}) > 1:
+    configured = [option for option in options if option is not None]
+    if len({option.grid for option in configured}) > 1:
         raise ModelError("links speak of different cells; give their policies the same axes, groups, bits and spaces")
-    return found[0] if found else usual
+    return configured[0] if configured else usual
 
 
 def _head(spaces: Spaces, receiver: RangeReceiver, source: Link, namespace: str) -> Persist:
-    """Return the head of a neighbour's ranges: it says which cells the blocks are made of."""
+    """Return the head record of a neighbour's ranges: it says which cells the blocks refer to."""
     if receiver.is_empty:
         return records.RANGES.drop(source, namespace)
     everything = _all_of(spaces, receiver) if receiver.is_lost else None
@@ -331,20 +337,22 @@ def _head(spaces: Spaces, receiver: RangeReceiver, source: Link, namespace: str)
 
 
 def _all_of(spaces: Spaces, receiver: RangeReceiver) -> Ranges:
-    """Return what a neighbour asks for: everything when its cells are others than ours."""
+    """Return the ranges that a neighbour wants: all keys if its cells differ from ours."""
     return tuple(space.everything for space in spaces) if receiver.is_lost else receiver.ranges()
 
 
 def _between_everything(spaces: Spaces, receiver: RangeReceiver, *, was_lost: bool) -> tuple[RangeDelta, ...]:
-    """Return the change from what was known to everything, or back."""
+    """Return the change from the known ranges to all keys, or back."""
     from tamis.curves.runs import NO_RUNS, difference
     from tamis.index.mics.plan import RangeDelta
 
     pairs = zip(spaces, receiver.ranges(), strict=True)
-    rest = [difference(space.everything, ranges) for space, ranges in pairs]
+    complements = [difference(space.everything, ranges) for space, ranges in pairs]
     if was_lost == receiver.is_lost:
-        return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in rest)
-    return tuple(RangeDelta(NO_RUNS, one) if was_lost else RangeDelta(one, NO_RUNS) for one in rest)
+        return tuple(RangeDelta(NO_RUNS, NO_RUNS) for _ in complements)
+    return tuple(
+        RangeDelta(NO_RUNS, complement) if was_lost else RangeDelta(complement, NO_RUNS) for complement in complements
+    )
 
 
 def _plan(
@@ -354,8 +362,8 @@ def _plan(
     from tamis.index.mics.link import version_of
     from tamis.index.mics.plan import RangeDelta, RangePlan
 
-    nothing = [NO_RUNS] * len(spaces)
-    deltas = (RangeDelta(*pair) for pair in zip(added or nothing, removed or nothing, strict=True))
+    no_runs = [NO_RUNS] * len(spaces)
+    deltas = (RangeDelta(*pair) for pair in zip(added or no_runs, removed or no_runs, strict=True))
     return RangePlan(version_of(spaces), tuple(deltas), is_full)
 
 
@@ -365,3 +373,9 @@ def _written(spaces: Spaces, plan: RangePlan) -> bytes:
     except LimitError:  # more ranges than a message holds: ask for everything
         everything = [space.everything for space in spaces]
         return _plan(spaces, everything, None, is_full=True).to_bytes()
+
+
+def is_told(tables: CellTables, link: Link, origin: Origin, namespace: str) -> bool:
+    """Whether a neighbour is sent the ranges of a subscription."""
+    summary = tables._summaries[link].get(namespace)
+    return summary is not None and summary.holds(origin)

@@ -1,9 +1,9 @@
 """The cells that a policy works with: which attributes have an axis, how fine they are, how ranges are merged.
 
-Cells are configuration, as the schema is: all brokers of a network have the same, or they forward to one another more
-than they need to (promise R10). Without knowledge of the subscriptions the first attributes with a domain get an
-axis. `CellOptions.fitted_to` chooses better: the attributes that tell a sample of subscriptions apart, with cells where
-their bounds, and the values of a sample of events, lie.
+Cells are configuration, like the schema: all brokers of a network should have the same, or they forward more events
+than necessary (promise R10). By default the first attributes with a domain get an axis. `CellOptions.fitted_to` chooses
+better: the attributes that best separate a sample of subscriptions, with cells that follow their bounds and the values
+of a sample of events.
 
 Implements: [mics] section 5, content space projection; section 8, attribute groups; section 3.6, merging.
 """
@@ -33,19 +33,19 @@ class CellOptions:
     ----------
     n_axes, n_groups
         The attributes of one curve, and the number of curves (attribute groups): an event must lie in the ranges of
-        each of them. Events that differ in other attributes only are the same event to the cells.
+        each of them. The cells do not distinguish events that differ only in other attributes.
     bits
         An axis has 2 to the power of this many cells.
     gap
         Up to this many keys between two ranges are announced with them: 0 is perfect merging, more is imperfect, with
-        fewer ranges and some needless events.
+        fewer ranges and some unneeded events.
     names
-        The attributes that get an axis, in place of those that would be chosen.
+        The attributes that get an axis, instead of those that would be chosen.
     false_positives, max_ranges
         Imperfect merging that follows the table: the gap is the largest that adds at most this share of all keys, or
         the smallest that leaves at most this many ranges; 0: ``gap`` as it is.
     spaces
-        Content spaces as JSON (`ContentSpace.to_json`), in place of those that follow from the schema.
+        Content spaces as JSON (`ContentSpace.to_json`), instead of those that follow from the schema.
 
     Examples
     --------
@@ -74,11 +74,11 @@ class CellOptions:
 
     @property
     def grid(self) -> tuple[object, ...]:
-        """What two ends of a link must agree on."""
+        """The options on which both ends of a link must agree."""
         return self.n_axes, self.n_groups, self.bits, self.names, self.spaces
 
     def fitted_to(self, subscriptions: Sequence[Subscription], events: Sequence[Event] = ()) -> CellOptions:
-        """Return the options with the most selective axes of some subscriptions; without any as they are.
+        """Return the options with the most selective axes of the subscriptions; unchanged if there are none.
 
         The ends of cells are taken from the bounds of the subscriptions and from the values of the events.
         """
@@ -86,11 +86,11 @@ class CellOptions:
 
         if not subscriptions:
             return self
-        found = group_axes(subscriptions, self.n_groups, self.n_axes, self.bits, events=events, names=self.names)
-        return replace(self, spaces=tuple(space.to_json() for space in found))
+        spaces = group_axes(subscriptions, self.n_groups, self.n_axes, self.bits, events=events, names=self.names)
+        return replace(self, spaces=tuple(space.to_json() for space in spaces))
 
     def spaces_of(self, schema: Schema) -> tuple[ContentSpace, ...]:
-        """Return the content spaces, one per group: those given, or the first attributes with a domain in turn."""
+        """Return the content spaces, one per group: the configured ones, or the first attributes with a domain."""
         from tamis.index.mics.space import ContentSpace
 
         if self.spaces:

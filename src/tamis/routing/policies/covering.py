@@ -1,9 +1,8 @@
-"""Covering: what an announced filter covers is not announced; what a new one covers is retracted.
+"""Covering: what an announced filter covers is not announced, and filters that a new one covers are retracted.
 
-Any covering index can propose, by its name in the registry: the exact ones, the Z curve with its epsilon, random
-projections, cells. It must be SOUND, for a cover that is none loses events (promise R6); one that overlooks covers only
-costs messages. The decision is per outgoing link: a cover that came from a neighbour was never announced to it
-(erratum R-B).
+Any covering index can propose covers, by its name in the registry: the exact ones, the Z curve with its epsilon, random
+projections, cells. It must be SOUND, because a false cover loses events (promise R6); a missed cover only costs
+messages. The decision is per outgoing link: a cover that came from a neighbour was never announced to it (erratum R-B).
 
 Implements: [zcurve] section 1.1, covering at a router; [projection] section III, arrival and cancellation.
 Deviation: both papers ask whether any subscription at the router covers the new one; here only what was announced
@@ -25,15 +24,15 @@ from tamis.routing.core.summary import Growth, Placement, Wanted
 
 __all__ = ["PIECES", "Covering"]
 
-#: What all proofs of one question on a link may cost, in pieces of about 50 microseconds. What is not proved within it
-#: is announced (promise S19).
+#: Cost limit of all proofs about one subscription on a link, in pieces of about 50 microseconds. Beyond it the
+#: subscription is announced (promise S19).
 PIECES = 500
 
 
 class Covering:
-    """A home is a group that covers; a new group absorbs those it covers.
+    """A home is a group that covers a subscription; a new group absorbs those it covers.
 
-    Up to ``few`` groups are asked one by one; an index is worth its while only beyond that.
+    Up to ``few`` groups are scanned one by one; an index pays only beyond that.
     """
 
     def __init__(self, make_index: Callable[[], CoveringIndex], few: int = 0, pieces: int = PIECES) -> None:
@@ -49,12 +48,12 @@ class Covering:
         self._next_row = 0
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
-        """Return a group that covers."""
+        """Return a group that covers a subscription."""
         row = self._index.find_cover(subscription)
         return None if row is None else (self._keys[row],)
 
     def grow(self, subscription: Subscription) -> Growth:
-        """Return the subscription itself, in place of all that it covers."""
+        """Return the subscription itself; it replaces all groups that it covers."""
         return Growth(subscription, covered=self.covered(subscription))
 
     def covered(self, subscription: Subscription) -> tuple[str, ...]:
@@ -62,7 +61,7 @@ class Covering:
         return tuple(self._keys[int(row)] for row in self._index.find_covered(subscription))
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
+        """Note a new group."""
         key, row = str(content.id), self._next_row
         self._next_row += 1
         self._rows[key], self._keys[row] = row, key
@@ -72,28 +71,28 @@ class Covering:
             self._build_index()
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended."""
+        """Note that a group has ended."""
         row = self._rows.pop(str(content.id))
         del self._keys[row]
         self._contents.pop(str(content.id), None)
         self._index.remove(row)
 
     def place(self, keys: Sequence[str], questions: Questions) -> Placement | None:
-        """Return a group that covers each subscription, the broadest of them new groups; of exact indexes only."""
+        """Return a covering group for each subscription; the broadest become groups. None without an exact index."""
         if self._few:
             self._build_index()
         if not isinstance(self._index, DominanceIndex):
             return None
         batches = self._index.batches
         homes = [self._keys.get(row, "") for row in batches.find_covers(questions).tolist()]
-        new = [position for position, home in enumerate(homes) if not home]
-        asked, first = questions.take(new), self._next_row
-        self._next_row += len(new)
-        batches.add(range(first, self._next_row), asked)
-        covered = batches.find_covered(asked)
+        homeless = [position for position, home in enumerate(homes) if not home]
+        homeless_questions, first = questions.take(homeless), self._next_row
+        self._next_row += len(homeless)
+        batches.add(range(first, self._next_row), homeless_questions)
+        covered = batches.find_covered(homeless_questions)
         older: dict[int, tuple[str, ...]] = {}
-        for i, (position, coverer) in enumerate(zip(new, _coverers(covered, first), strict=True)):
-            homes[position] = keys[new[coverer]]
+        for i, (position, coverer) in enumerate(zip(homeless, _coverers(covered, first), strict=True)):
+            homes[position] = keys[homeless[coverer]]
             if coverer != i:
                 self._index.remove(first + i)
                 continue
@@ -110,14 +109,14 @@ class Covering:
 
 
 def _coverers(covered: Sequence[Rows], first: int) -> list[int]:
-    """Return for each subscription which of them stands for it, itself or a broader one; rows count from ``first``.
+    """Return for each subscription which of them represents it, itself or a broader one; rows count from ``first``.
 
-    Those that cover most go first: what none of them covers stands for itself.
+    Those that cover most are taken first; a subscription that none of them covers represents itself.
     """
-    mine = [rows[rows >= first] - first for rows in covered]
+    covered_new = [rows[rows >= first] - first for rows in covered]
     coverers = np.full(len(covered), -1)
-    for i in sorted(range(len(covered)), key=lambda i: -len(mine[i])):
+    for i in sorted(range(len(covered)), key=lambda i: -len(covered_new[i])):
         if coverers[i] < 0:
-            coverers[mine[i][coverers[mine[i]] < 0]] = i
+            coverers[covered_new[i][coverers[covered_new[i]] < 0]] = i
             coverers[i] = i
     return coverers.tolist()

@@ -1,4 +1,4 @@
-"""Every filter as it is, equal ones each (*every*) or once (*identity*): the yardsticks of the other policies."""
+"""Filters without reduction: every one (*every*), or equal ones once (*identity*). Baselines for the other policies."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Every", "Identity"]
 
 
 class Every:
-    """Nothing stands for anything: each subscription is announced."""
+    """Each subscription is announced by itself."""
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
-        """Return None: there is no home but one's own."""
+        """Return None: each subscription is its own home."""
         return None
 
     def grow(self, subscription: Subscription) -> Growth:
@@ -26,10 +26,10 @@ class Every:
         """Return None: one by one is as quick."""
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group: nothing depends on it."""
+        """Do nothing: nothing depends on groups."""
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended: nothing depended on it."""
+        """Do nothing: nothing depends on groups."""
 
 
 class Identity:
@@ -51,10 +51,10 @@ class Identity:
         """Return None: one by one is as quick."""
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
+        """Note a new group."""
         self._keys[content.filters] = str(content.id)
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended."""
+        """Note that a group has ended."""
         if self._keys.get(content.filters) == content.id:
             del self._keys[content.filters]

@@ -19,7 +19,7 @@ __all__ = ["FINDER_OPTIONS", "OPTIONS", "Option", "Value", "read_options", "spli
 
 Value = bool | int | float | str
 
-#: How a type is called in messages and tables.
+#: The name of each type in messages and tables.
 _WORDS: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -41,7 +41,7 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """What a value may be, in words."""
+        """The allowed values, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         word = _WORDS[type(self.default)]
@@ -50,22 +50,22 @@ class Option:
         return f"{word} from {self.low:g} to {self.high:g}" if self.high < math.inf else f"{word}, {self.low:g} or more"
 
     def read(self, value: object) -> Value:
-        """Return a value of this option, from TOML, JSON or text; `ModelError` when it is none.
+        """Return a value of this option from TOML, JSON or text; raise `ModelError` if it is not allowed.
 
         >>> OPTIONS["epsilon"].read("0.1"), OPTIONS["simplify"].read("false"), OPTIONS["axes"].read(2)
         (0.1, False, '2')
         """
         kind = type(self.default)
-        found: object = value
+        converted: object = value
         if kind is bool and isinstance(value, str):
-            found = {"true": True, "false": False}.get(value.lower(), value)
+            converted = {"true": True, "false": False}.get(value.lower(), value)
         elif kind in (int, float) and isinstance(value, str | int) and not isinstance(value, bool):
-            found = _number(value, kind)
+            converted = _number(value, kind)
         elif kind is str and isinstance(value, int) and not isinstance(value, bool):
-            found = str(value)
-        if type(found) is not kind or not self._is_allowed(found):
+            converted = str(value)
+        if type(converted) is not kind or not self._is_allowed(converted):
             raise ModelError(f"{self.name} is {self.allowed}, not {value!r}")
-        return found
+        return converted
 
     def _is_allowed(self, value: Value) -> bool:
         if isinstance(value, str):
@@ -130,28 +130,30 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
     >>> split_options("mics:axes=lon+lat,bits=6")
     ('mics', {'axes': 'lon+lat', 'bits': '6'})
     """
-    name, _, rest = text.partition(":")
-    given: dict[str, str] = {}
-    for part in rest.split(",") if rest else ():
+    name, _, text_of_options = text.partition(":")
+    options: dict[str, str] = {}
+    for part in text_of_options.split(",") if text_of_options else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not key or key in given:
+        if not equals or not key or key in options:
             raise ModelError(f"policy {name!r}: write its options as option=value, each once, not {part!r}")
-        given[key] = value
-    return name.strip(), given
+        options[key] = value
+    return name.strip(), options
 
 
-def read_options(policy: str, allowed: Iterable[str], given: Mapping[str, object]) -> dict[str, Value]:
-    """Return the options that were given to a policy; `ModelError` names the allowed ones."""
+def read_options(policy: str, allowed: Iterable[str], chosen: Mapping[str, object]) -> dict[str, Value]:
+    """Return the values of a policy's options; the `ModelError` for an unknown option lists the allowed ones."""
     names = list(allowed)
     read: dict[str, Value] = {}
-    for name, value in given.items():
+    for name, value in chosen.items():
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            finders = [finder for finder, mine in FINDER_OPTIONS.items() if name in mine and "finder" in names]
+            finders = [
+                finder for finder, own_options in FINDER_OPTIONS.items() if name in own_options and "finder" in names
+            ]
             needs = f"; it needs finder={' or finder='.join(finders)}" if finders else ""
-            known = f"its options: {', '.join(names)}" if names else "it has none"
-            raise ModelError(f"policy {policy!r} has no option {name!r}{hint}{needs}; {known}")
+            choice = f"its options: {', '.join(names)}" if names else "it has none"
+            raise ModelError(f"policy {policy!r} has no option {name!r}{hint}{needs}; {choice}")
         try:
             read[name] = OPTIONS[name].read(value)
         except ModelError as error:

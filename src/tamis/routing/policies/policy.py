@@ -1,8 +1,8 @@
-"""The policies by name: what users choose from and the tests run over. A new one joins by one line.
+"""The policies by name: users choose from them and the tests run over all of them. A new policy is one more `_Kind`.
 
 A policy is written as its name, or with options as ``name:option=value,option=value``
-(`tamis.routing.policies.options` lists them all). Policies compose: subscriptions are simplified first, a finder
-proposes covers and proofs decide (covering), and subsumption, merging or a table in two stages go on from there.
+(`tamis.routing.policies.options` lists them all). Policies build on each other: subscriptions are simplified first, a
+finder proposes covers and proofs decide (covering), and subsumption, merging or a two-stage table add to that.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["POLICIES", "Policy", "find_policy", "options_of"]
 
 @dataclass(frozen=True)
 class Policy:
-    """How a link is used: ``make`` gives the strategy of a link; a policy that ``floods`` needs none.
+    """How a link is used: ``make`` makes the strategy of a link; a policy that ``floods`` needs none.
 
     ``exact``: no event goes to a broker behind which no subscription matches. ``cells``: the link carries ranges of
-    cells and no filters (`tamis.routing.policies.cell_tables`). ``stages``: what the neighbour announces is kept in
+    cells and no filters (`tamis.routing.policies.cell_tables`). ``stages``: the filters of the neighbour are matched in
     two stages, cells before exact filters (`tamis.routing.policies.two_stage`). ``options`` are those in effect.
     """
 
@@ -56,11 +56,11 @@ class Policy:
     options: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
     def fitted_to(self, subscriptions: Sequence[Subscription], events: Sequence[Event] = ()) -> Policy:
-        """Return the policy with cells that suit samples of subscriptions and events; one without cells as it is."""
+        """Return the policy with cells fitted to samples of subscriptions and events; itself if it has no cells."""
         return self if self.cells is None else replace(self, cells=self.cells.fitted_to(subscriptions, events))
 
 
-#: Up to this number of groups are asked one by one, which is quicker.
+#: Up to this number of groups a linear scan is quicker than an index.
 FEW = 32
 
 #: Options in effect, by name.
@@ -69,7 +69,7 @@ Options = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class _Kind:
-    """A policy before its options are known; ``preset`` are defaults of its own, and ``finder`` is fixed if given."""
+    """A policy without its options; ``preset`` are its own defaults, and ``finder`` is its fixed finder, if any."""
 
     name: str
     summary: str
@@ -78,27 +78,27 @@ class _Kind:
     preset: Options = field(default_factory=dict)
     finder: str | None = None
 
-    def allowed(self, given: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the options that may be given; those of a finder only where it is chosen."""
-        finder = self.finder or str(given.get("finder", "exact"))
+    def allowed(self, chosen: Mapping[str, object]) -> tuple[str, ...]:
+        """Return the names of the allowed options; those of a finder only if it is chosen."""
+        finder = self.finder or str(chosen.get("finder", "exact"))
         has_finder = self.finder is not None or "finder" in self.options
         return tuple(dict.fromkeys([*self.options, *(FINDER_OPTIONS.get(finder, ()) if has_finder else ())]))
 
-    def policy(self, given: Mapping[str, object]) -> Policy:
-        """Return the policy with the given options."""
-        names = self.allowed(given)
-        read = read_options(self.name, names, given)
+    def policy(self, chosen: Mapping[str, object]) -> Policy:
+        """Return the policy with the chosen options."""
+        names = self.allowed(chosen)
+        read = read_options(self.name, names, chosen)
         defaults = {name: self.preset.get(name, OPTIONS[name].default) for name in names}
-        said = {name: value for name, value in read.items() if value != defaults[name]}
+        changed = {name: value for name, value in read.items() if value != defaults[name]}
         values = defaults | read
         fixed = {"finder": self.finder} if self.finder else {}
         try:
             built = self.build(values | fixed)
-            if given:
+            if chosen:
                 built.make()  # an index may refuse options that do not go together
         except ModelError as error:
             raise ModelError(f"policy {self.name!r}: {error}") from None
-        return replace(built, name=written_options(self.name, said), summary=self.summary, options=values)
+        return replace(built, name=written_options(self.name, changed), summary=self.summary, options=values)
 
 
 def _is_count(text: str) -> bool:
@@ -107,7 +107,7 @@ def _is_count(text: str) -> bool:
 
 
 def _finder(options: Options) -> Callable[[], CoveringIndex]:
-    """Return what makes the index that proposes covers."""
+    """Return the factory of the index that proposes covers."""
     name = str(options["finder"])
     axes = str(options.get("axes", "3")) if name == "cells" else "3"
     if not _is_count(axes) or not 1 <= int(axes) <= 8:
@@ -132,10 +132,10 @@ def _few(options: Options) -> int:
     return FEW if options["finder"] == "exact" else 0
 
 
-def _filters(make: Callable[[], Strategy], options: Options, **more: bool | CellOptions) -> Policy:
-    """Return a policy that announces filters, simplified first if that is wanted."""
-    made = (lambda: Simplified(make())) if options["simplify"] else make
-    return Policy("", "", made, **more)  # type: ignore[arg-type]  # the fields have these types
+def _filters(make: Callable[[], Strategy], options: Options, **fields: bool | CellOptions) -> Policy:
+    """Return a policy that announces filters, simplified first if the option ``simplify`` is set."""
+    make_strategy = (lambda: Simplified(make())) if options["simplify"] else make
+    return Policy("", "", make_strategy, **fields)  # type: ignore[arg-type]  # the fields have these types
 
 
 def _identity(options: Options) -> Policy:
@@ -175,8 +175,8 @@ def _cell_options(options: Options) -> CellOptions:
     )
     chosen = replace(chosen, bits=int(options["bits"])) if options.get("bits") else chosen
     if chosen.n_axes > MAX_DIMENSIONS or chosen.bits > MAX_BITS or chosen.n_axes * chosen.bits > 62:
-        said = f"{chosen.n_axes} axes of {chosen.bits} bits"
-        raise ModelError(f"a curve has up to {MAX_DIMENSIONS} axes, {MAX_BITS} bits on each and 62 in all, not {said}")
+        size = f"{chosen.n_axes} axes of {chosen.bits} bits"
+        raise ModelError(f"a curve has up to {MAX_DIMENSIONS} axes, {MAX_BITS} bits on each and 62 in all, not {size}")
     return chosen
 
 
@@ -235,7 +235,7 @@ POLICIES: dict[str, Policy] = {kind.name: kind.policy({}) for kind in _KINDS}
 def find_policy(policy: str | Policy, options: Mapping[str, object] | None = None) -> Policy:
     """Return the policy of a name, with options in the same text or beside it.
 
-    An unknown name, or an option that the policy does not have, is refused with those that there are.
+    The error for an unknown name or option lists those that exist.
 
     >>> find_policy("zcurve:epsilon=0.1").name, find_policy("zcurve", {"epsilon": 0.1, "bits": 8}).name
     ('zcurve:epsilon=0.1', 'zcurve:epsilon=0.1,bits=8')
@@ -243,12 +243,12 @@ def find_policy(policy: str | Policy, options: Mapping[str, object] | None = Non
     if isinstance(policy, Policy):
         return policy
     name, written = split_options(policy)
-    given = {**written, **(options or {})}
+    chosen = {**written, **(options or {})}
     if name not in _BY_NAME:
         near = difflib.get_close_matches(name, _BY_NAME, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ModelError(f"unknown policy {name!r}{hint}; choose from {', '.join(_BY_NAME)}")
-    return _BY_NAME[name].policy(given) if given else POLICIES[name]
+    return _BY_NAME[name].policy(chosen) if chosen else POLICIES[name]
 
 
 def options_of(name: str) -> tuple[str, ...]:
@@ -259,4 +259,4 @@ def options_of(name: str) -> tuple[str, ...]:
     """
     kind = _BY_NAME[split_options(name)[0]]
     finders = [kind.finder] if kind.finder else list(FINDER_OPTIONS) if "finder" in kind.options else []
-    return tuple(dict.fromkeys([*kind.options, *(one for finder in finders for one in FINDER_OPTIONS[finder])]))
+    return tuple(dict.fromkeys([*kind.options, *(option for finder in finders for option in FINDER_OPTIONS[finder])]))

@@ -1,7 +1,7 @@
-"""Simplification before a policy: what is compared and announced has as few conditions as could be found.
+"""Simplification before a policy: filters are compared and announced with as few conditions as possible.
 
-The rules are exact (`tamis.algebra.simplify`): a simplified subscription matches the same events, so nothing but sizes
-changes. Filters with one condition on each attribute are as simple as they get and are passed on as they are.
+The rules are exact (`tamis.algebra.simplify`): a simplified subscription matches the same events, so only sizes change.
+A filter with one condition on each attribute is already simple and is passed on as it is.
 
 Implements: [crtree] section 4.2, the simplifier, for what brokers announce.
 Deviation: exact rules on raw values; the paper's sampled relations may delete a filter that can match (erratum S.3.7).
@@ -21,12 +21,12 @@ from tamis.routing.core.summary import Growth, Placement, Strategy, Wanted
 
 __all__ = ["Simplified"]
 
-#: Filters of one subscription up to which it is simplified: comparing more pairs takes longer than it saves.
+#: A subscription with more filters is not simplified: comparing all pairs takes longer than it saves.
 MOST_FILTERS = 32
 
 
 class Simplified:
-    """A strategy that sees simplified subscriptions.
+    """A strategy whose subscriptions are simplified first.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> from tamis.routing.policies.identity import Identity
@@ -50,26 +50,28 @@ class Simplified:
         """Return homes for many subscriptions at once, each of them simplified."""
         simpler = dict(_simpler(questions))
         if simpler:
-            some = [simpler.get(position, one) for position, one in enumerate(questions.subscriptions)]
-            questions = Questions(some, questions.columns)
+            subscriptions = [
+                simpler.get(position, subscription) for position, subscription in enumerate(questions.subscriptions)
+            ]
+            questions = Questions(subscriptions, questions.columns)
         placement = self._strategy.place(keys, questions)
         return None if placement is None else placement._replace(contents={**placement.contents, **simpler})
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
+        """Note a new group."""
         self._strategy.opened(content)
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended."""
+        """Note that a group has ended."""
         self._strategy.closed(content)
 
 
 def _simpler(questions: Questions) -> Iterator[tuple[int, Subscription]]:
-    """Yield the subscriptions that something simpler says, by position."""
+    """Yield the subscriptions that have a simpler form, each as its position and that form."""
     for position in questions.others:
         if not _is_simple(questions.filters(position)):
-            wanted = questions.subscriptions[position]
-            subscription = wanted if isinstance(wanted, Subscription) else cast(NamedInterest, wanted).made()
+            original = questions.subscriptions[position]
+            subscription = original if isinstance(original, Subscription) else cast(NamedInterest, original).made()
             simple = _simple(subscription)
             if set(simple.filters) != set(subscription.filters):
                 yield position, simple

@@ -1,8 +1,8 @@
-"""Subsumption: what several announced filters cover together is not announced.
+"""Subsumption: a subscription that several announced filters cover together is not announced.
 
-The proof is exact and under a budget; where the budget ends the subscription is announced (promise S19). When one
-of the filters of a proof is removed, everything that it helped to withhold is checked again (promise R9); the summary
-keeps the records for that.
+The proof is exact and has a budget; beyond it the subscription is announced (promise S19). When one of the filters of
+a proof is removed, everything that it helped to withhold is checked again (promise R9); the summary keeps the records
+for that.
 
 Implements: [mics] section 3.7, subsumption.
 Deviation: exact on raw values; the paper's ranges of cells are exact for the cells only.
@@ -24,9 +24,9 @@ from tamis.routing.policies.covering import PIECES, Covering
 
 __all__ = ["Subsumption"]
 
-#: Pieces that one question may fall into; such a proof takes a few milliseconds at most.
+#: Pieces that one subscription may be split into; such a proof takes a few milliseconds at most.
 BUDGET = 500
-#: Groups that may have events in common with the question; with more of them the question is not asked.
+#: Groups that may overlap the subscription; with more of them no proof is tried.
 MAX_GROUPS = 100
 
 #: ``{attribute: (low, high)}``.
@@ -34,7 +34,7 @@ Bounds = dict[str, tuple[float, float]]
 
 
 class Subsumption(Covering):
-    """A home is one group that covers, or several that do so together."""
+    """A home is a group that covers a subscription, or several groups that cover it together."""
 
     def __init__(
         self,
@@ -46,33 +46,33 @@ class Subsumption(Covering):
     ) -> None:
         super().__init__(make_index, few, pieces)
         self._budget, self._near = budget, near
-        #: ``{key: bounds}`` of the groups: those that lie elsewhere cannot help to cover.
+        #: ``{key: bounds}`` of the groups: those that do not overlap a subscription cannot help to cover it.
         self._places: dict[str, Bounds] = {}
 
     def opened(self, content: Subscription) -> None:
-        """Take note of a new group."""
+        """Note a new group."""
         super().opened(content)
         self._places[str(content.id)] = _bounds(content)
 
     def place(self, keys: Sequence[str], questions: Questions) -> None:
-        """Return None: several groups may stand for each of them."""
+        """Return None: a subscription may have several groups as its home."""
 
     def closed(self, content: Wanted) -> None:
-        """Take note that a group has ended."""
+        """Note that a group has ended."""
         super().closed(content)
         del self._places[str(content.id)]
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
-        """Return groups whose union covers, one if one is enough."""
-        found = super().find_homes(subscription)
-        if found is not None:
-            return found
-        asked = {name for filter in subscription.filters for name in filter.attributes}
-        place = _bounds(subscription)
+        """Return groups whose union covers a subscription; a single group if one is enough."""
+        homes = super().find_homes(subscription)
+        if homes is not None:
+            return homes
+        attributes = {name for filter in subscription.filters for name in filter.attributes}
+        bounds = _bounds(subscription)
         near = [
-            (key, one)
-            for key, one in self._contents.items()
-            if _meet(place, self._places[key]) and _speaks_only_of(one, asked)
+            (key, content)
+            for key, content in self._contents.items()
+            if _meet(bounds, self._places[key]) and _uses_only(content, attributes)
         ]
         if not 2 <= len(near) <= self._near:
             return None
@@ -81,25 +81,29 @@ class Subsumption(Covering):
 
 
 def _bounds(content: Subscription) -> Bounds:
-    """Return the range of numbers that each attribute must lie in; of several filters nothing is said."""
-    found: Bounds = {}
-    for one in content.filters[0].constraints if len(content.filters) == 1 else ():
-        parts = list(one.allowed.intervals()) if isinstance(one, Values) and not one.allowed.missing else []
+    """Return the range of numbers that each attribute must lie in; empty for several filters."""
+    bounds: Bounds = {}
+    for constraint in content.filters[0].constraints if len(content.filters) == 1 else ():
+        parts = (
+            list(constraint.allowed.intervals())
+            if isinstance(constraint, Values) and not constraint.allowed.missing
+            else []
+        )
         if parts:
             low, high = parts[0][0], parts[-1][1]
-            found[one.attribute] = (_number(low, -math.inf), _number(high, math.inf))
-    return found
+            bounds[constraint.attribute] = (_number(low, -math.inf), _number(high, math.inf))
+    return bounds
 
 
 def _number(cut: Cut | None, otherwise: float) -> float:
     return float(cut[0]) if cut is not None and isinstance(cut[0], Real) else otherwise
 
 
-def _meet(one: Bounds, other: Bounds) -> bool:
-    """Whether two places share a value on each attribute that both bound; rounding may err, for this only chooses."""
-    return all(low <= other[name][1] and other[name][0] <= high for name, (low, high) in one.items() if name in other)
+def _meet(a: Bounds, b: Bounds) -> bool:
+    """Whether two bounds overlap on each attribute that both have; rounding errors only change the candidates."""
+    return all(low <= b[name][1] and b[name][0] <= high for name, (low, high) in a.items() if name in b)
 
 
-def _speaks_only_of(content: Subscription, asked: set[str]) -> bool:
-    """Whether a filter of the group asks for nothing else: only such a filter can help to cover."""
-    return any(asked.issuperset(filter.attributes) for filter in content.filters)
+def _uses_only(content: Subscription, attributes: set[str]) -> bool:
+    """Whether a filter of the group constrains no other attributes: only such a filter can help to cover."""
+    return any(attributes.issuperset(filter.attributes) for filter in content.filters)

@@ -1,11 +1,11 @@
-"""A table in two stages: cells reject most events at once, exact filters decide about the rest.
+"""A two-stage table: cells reject most events at once, exact filters decide about the rest.
 
 The filters of a neighbour are indexed by the ranges of cells they lie in. An event whose cell is in none of them is
-rejected by one look-up; otherwise only the filters that lie over its cell are asked, exactly. So the answer is exact,
-and the cells are this broker's own business: they are made from the filters that came over the wire, nothing about
-them is sent, and they choose the attributes that tell *these* filters apart.
+rejected by one look-up; otherwise only the filters over its cell are tested, exactly. So the result is exact, and the
+cells are local to this broker: they are made from the filters that the neighbour sent, nothing about them is sent, and
+they use the attributes that best separate *these* filters.
 
-Cells propose and never withhold a filter (erratum M.3.7): what is announced on is decided by exact covering.
+Cells propose and never withhold a filter (erratum M.3.7): exact covering decides what is announced further.
 
 Implements: [mics] section 5, Subscription Indexing, as the table of a link.
 """
@@ -27,7 +27,7 @@ __all__ = ["TwoStageTable"]
 
 
 class TwoStageTable(MicsMatcher):
-    """The filters of one neighbour in one namespace; ``counters`` note what each stage did."""
+    """The filters of one neighbour in one namespace; ``counters`` count the work of each stage."""
 
     def __init__(self, options: CellOptions, counters: Counters) -> None:
         super().__init__(n_axes=options.n_axes, n_groups=options.n_groups)
@@ -38,10 +38,12 @@ class TwoStageTable(MicsMatcher):
         return self._is_confirmed(event, self.candidates(event).tolist())
 
     def matches_any_of(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each event of a table whether a filter matches; the cells of all are looked up at once."""
+        """Return for each event of a table whether a filter matches; the cells of all are looked up at once."""
         bad, proposed = events.bad, self.candidates_of_table(events)
-        found = [i not in bad and self._is_confirmed(events.event(i), rows.tolist()) for i, rows in enumerate(proposed)]
-        return np.array(found, np.bool_)
+        verdicts = [
+            i not in bad and self._is_confirmed(events.event(i), rows.tolist()) for i, rows in enumerate(proposed)
+        ]
+        return np.array(verdicts, np.bool_)
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless the cells hold the filters."""
@@ -49,11 +51,11 @@ class TwoStageTable(MicsMatcher):
             raise InvariantError(f"{len(self._groups.ranges)} filters lie in cells, {len(self)} are held")
 
     def _is_confirmed(self, event: Event, proposed: list[int]) -> bool:
-        found, asked = False, 0
+        is_match, n_tested = False, 0
         for row in proposed:
-            asked += 1
+            n_tested += 1
             if matches_subscription(event, self._subscriptions[row]):
-                found = True
+                is_match = True
                 break
-        self._counters.count_stages(held=len(self), proposed=len(proposed), asked=asked)
-        return found
+        self._counters.count_stages(held=len(self), proposed=len(proposed), asked=n_tested)
+        return is_match

@@ -1,5 +1,5 @@
-"""Webhooks without a socket: what is registered, what to send next, what is signed, and where it may go.
+"""Webhooks without I/O: registration, scheduling, signatures, and the rules for addresses.
 
-`registration` keeps the webhooks of a broker on disk, `schedule` says what to send when, `signature` signs it, and
-`rules` says which addresses may be called. `tamis.runtime.webhooks` sends.
+`registration` keeps the webhooks of a broker on disk, `schedule` decides what to send when, `signature` signs it, and
+`rules` decides which addresses may be called. `tamis.runtime.webhooks` sends.
 """

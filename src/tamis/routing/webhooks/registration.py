@@ -1,4 +1,4 @@
-"""The webhooks of a broker: which subscription is sent where. Each change is one transaction with its audit record."""
+"""The webhooks of a broker: the URL of each subscription. Each change is one transaction with its audit record."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tamis.routing.edge.rights import Rights
 
 __all__ = ["MAX_BATCH", "MAX_PARALLEL", "PutWebhook", "SigningKey", "Webhook", "Webhooks"]
 
-#: Messages of one request, and requests under way.
+#: Largest number of messages in one request, and of requests under way.
 MAX_BATCH, MAX_PARALLEL = 1_000, 16
 
 
 class SigningKey(msgspec.Struct, frozen=True, array_like=True):
-    """A key, and until when requests are signed with it, in microseconds UTC; 0: no end."""
+    """A key, and the moment until which requests are signed with it, in microseconds UTC; 0: no end."""
 
     key: bytes
     until: int = 0
@@ -32,7 +32,7 @@ class SigningKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """Where the messages of a subscription are sent, and how. Its ``repr`` shows no secret."""
+    """The endpoint of a subscription and how messages are sent to it. Its ``repr`` shows no secret."""
 
     #: A random name, part of the id of each request.
     name: str
@@ -57,19 +57,21 @@ class Webhook(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """The host: what of the URL may be shown to others. Paths often hold a secret."""
+        """The host: the part of the URL that may be shown to others. Paths often contain a secret."""
         return urlsplit(self.url).hostname or ""
 
     def live_keys(self, moment: int) -> tuple[bytes, ...]:
         """Return the keys that requests are signed with now."""
-        return tuple(one.key for one in self.keys if not one.until or one.until > moment)
+        return tuple(
+            signing_key.key for signing_key in self.keys if not signing_key.until or signing_key.until > moment
+        )
 
 
 @dataclass(frozen=True)
 class PutWebhook:
-    """The webhook of a subscription becomes ``after``; None: it ends. Refused unless it is ``before`` now.
+    """Replaces the webhook of a subscription by ``after``; None: removes it. Refused unless it is ``before`` now.
 
-    ``what`` is the kind of the audit record. The answer is whether it was done, or the error that prevents it.
+    ``what`` is the kind of the audit record. The answer is whether it was replaced, or the error that prevents it.
     """
 
     link: Link
@@ -79,32 +81,32 @@ class PutWebhook:
     subject: str
     namespace: str
     by: Rights | None
-    #: How many webhooks there may be.
+    #: The largest number of webhooks.
     most: int = 1_000
-    #: The name of the broker, which did it if ``by`` is None.
+    #: The name of the broker, which is the actor if ``by`` is None.
     broker: str = ""
 
 
 class Webhooks:
-    """All webhooks of a broker; ``subscriptions`` returns the namespaces in which a link has some."""
+    """All webhooks of a broker; ``subscriptions`` returns the namespaces in which a link has subscriptions."""
 
     def __init__(self, subscriptions: Callable[[Link], Collection[str]]) -> None:
         self._subscriptions = subscriptions
         self.all: dict[Link, Webhook] = {}
 
     def restore(self, stored: Mapping[Key, bytes]) -> None:
-        """Take back what an earlier life persisted."""
+        """Restore what an earlier life persisted."""
         for (link,), value in records.WEBHOOK.items(stored):
             self.all[link] = msgspec.msgpack.decode(value, type=Webhook)
 
     def handle(self, request: PutWebhook, trail: Trail, now: float) -> list[Effect]:
-        """Take one request; return everything that follows from it, as one transaction."""
-        link, after = request.link, request.after
+        """Handle one request; return all its effects, as one transaction."""
+        link, webhook = request.link, request.after
         if self.all.get(link) != request.before:
             return [Answer(False)]
         if (problem := self._find_problem(request)) is not None:
             return [Answer(problem)]
-        detail = "" if after is None else f"{after.host}{': ' if after.suspended else ''}{after.suspended}"
+        detail = "" if webhook is None else f"{webhook.host}{': ' if webhook.suspended else ''}{webhook.suspended}"
         trail.note(
             deed(
                 now,
@@ -116,10 +118,10 @@ class Webhooks:
                 broker=request.broker,
             )
         )
-        if after is None:
+        if webhook is None:
             return [*self.forget(link), Answer(True)]
-        self.all[link] = after
-        return [records.WEBHOOK.put(link, value=msgspec.msgpack.encode(after)), Answer(True)]
+        self.all[link] = webhook
+        return [records.WEBHOOK.put(link, value=msgspec.msgpack.encode(webhook)), Answer(True)]
 
     def forget(self, link: Link) -> list[Effect]:
         """Drop the webhook of a subscription that has ended."""

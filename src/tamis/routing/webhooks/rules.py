@@ -1,9 +1,9 @@
 """Which addresses a broker may call for its users.
 
-A user who chooses where a broker sends requests could reach what only the broker can: services of its own machine, of
-its network, of its cloud. So the operator names the hosts, and a host must resolve to public addresses, unless the
-operator named their network, too. The address that was checked is the one that is called
-(`tamis.runtime.webhooks.calling`): asking the name again could give another.
+A user who chooses where a broker sends requests could reach services that only the broker can: those of its own
+machine, its network, its cloud. So the operator names the hosts, and a host must resolve to public addresses, unless
+the operator named their network, too. The checked address is the one that is called
+(`tamis.runtime.webhooks.calling`): resolving the name again could give another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Target", "WebhookRules"]
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: Characters of a URL.
+#: Largest number of characters of a URL.
 MAX_URL = 2_048
 
 #: IPv6 networks whose addresses hold an IPv4 address, and the bits behind it: a gateway would call the IPv4 address.
@@ -31,7 +31,7 @@ _WITH_IPV4 = (
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
 
-#: Where a gateway of the own network may lead.
+#: Addresses of gateways in the local network.
 _LOCAL_GATEWAYS = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
@@ -53,17 +53,17 @@ class Target:
 
 
 class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the operator of a broker allows: ``[webhooks]`` of its configuration. Without hosts nothing is called."""
+    """The rules of a broker's operator: ``[webhooks]`` of its configuration. Without hosts nothing is called."""
 
     #: Names that may be called: ``hooks.example.com``, ``*.example.com`` (not ``example.com`` itself), ``*`` for all.
     hosts: tuple[str, ...] = ()
-    #: Networks that are not public and may be called all the same, as ``10.1.0.0/16``.
+    #: Private networks that may be called nevertheless, as ``10.1.0.0/16``.
     networks: tuple[str, ...] = ()
     #: Whether ``http://`` may be called, within ``networks`` only.
     http: bool = False
     #: The certificates of the authorities that endpoints may have; without it those of the system.
     ca_file: str = ""
-    #: How many webhooks a broker has at most.
+    #: The largest number of webhooks of a broker.
     most: int = 1_000
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ModelError(f"[webhooks] hosts: expected a name, *.name or *, without a port, got {host!r}")
 
     def read_url(self, url: str) -> Target:
-        """Return where a URL leads; `ModelError` when it cannot be read, `RefusedError` when it is not allowed."""
+        """Return the target of a URL; raise `ModelError` if it is malformed, `RefusedError` if it is not allowed."""
         try:
             parts = urlsplit(url)
             host, port = (parts.hostname or "").rstrip("."), parts.port

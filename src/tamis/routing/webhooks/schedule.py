@@ -1,14 +1,14 @@
-"""What a webhook sends next, when it tries again, and when it gives up. No clock, no socket, no chance.
+"""What a webhook sends next, when it retries, and when it gives up. No clock, no socket, no random numbers.
 
 A webhook reads the log of its subscription from the first message that is not acknowledged. With ``parallel = 1``
 there is one request at a time, so messages arrive in order. With more, up to that many requests are under way, and the
-log is acknowledged as far as everything before was delivered. Nothing of this is on disk: after a crash a new schedule
-begins behind what was acknowledged, and what was delivered beyond that is delivered again.
+log is acknowledged up to the first message that is not delivered. Nothing of this is on disk: after a crash a new
+schedule begins after the last acknowledged message, and messages delivered beyond it are delivered again.
 
-A failure makes two pauses: one for the request, which is tried again with the same messages, and one for the endpoint.
-While the endpoint fails, one request at a time asks whether it is back, so a dead endpoint is not flooded. Requests
-that were under way together count as one failure. A request of parallel ones that fails alone, because its messages
-cannot be handled there, waits by itself while others pass.
+A failure causes two pauses: one for the request, which is retried with the same messages, and one for the endpoint.
+While the endpoint fails, it gets one request at a time, so a dead endpoint is not flooded. Requests that were under way
+together count as one failure. If a single one of several parallel requests fails, because the endpoint cannot handle
+its messages, only that request waits while others are sent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["Attempt", "Schedule"]
 #: Seconds before a second attempt, doubled with each, and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 600.0
 
-#: Messages behind the first undelivered one that may be under way or delivered.
+#: Messages after the first undelivered one that may be under way or delivered.
 WINDOW = 4_096
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A request with the messages from ``first`` to ``last``; ``number`` counts attempts, ``round`` failures before."""
+    """A request with the messages ``first`` to ``last``; ``number`` counts its attempts, ``round`` failures before."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ class Attempt:
 
 
 class Schedule:
-    """The requests of one webhook, which begins behind the message ``floor``.
+    """The requests of one webhook, which begins after the message ``floor``.
 
     >>> schedule = Schedule(0, batch=2)
     >>> schedule.next(now=0.0, last=3), schedule.next(now=0.0, last=3)
@@ -55,9 +55,9 @@ class Schedule:
         self._window = max(WINDOW, 4 * batch * parallel)
         self._begun = floor
         self._under_way: set[int] = set()
-        #: ``{first: (attempt, moment)}``: what is tried again, and not before that moment.
+        #: ``{first: (attempt, moment)}``: attempts to retry, each not before its moment.
         self._retries: dict[int, tuple[Attempt, float]] = {}
-        #: ``{first: last}`` of what was delivered behind something that was not.
+        #: ``{first: last}`` of messages delivered after an undelivered one.
         self._delivered: dict[int, int] = {}
         self._round = 0
         self._not_before = 0.0
@@ -69,13 +69,13 @@ class Schedule:
 
     def next(self, now: float, last: int) -> Attempt | None:
         """Return a request to send now, from a log that ends at ``last``; None: there is none to send."""
-        most = 1 if self.failures else self._parallel
-        if len(self._under_way) >= most or self.is_worn_out or now < self._not_before:
+        limit = 1 if self.failures else self._parallel
+        if len(self._under_way) >= limit or self.is_worn_out or now < self._not_before:
             return None
         attempt = self._ripe(now)
-        if self._parallel == 1:
-            attempt = attempt if self._retries else self._fresh(last)
-        elif attempt is None or self.failures:  # whether the endpoint is back, other messages tell better
+        if self._parallel == 1:  # in order: retries go first, the lowest number before the others
+            attempt = self._fresh(last) if not self._retries else attempt if self._is_first(attempt) else None
+        elif attempt is None or self.failures:  # other messages show better whether the endpoint is back
             attempt = self._fresh(last) or attempt
         if attempt is not None:
             self._retries.pop(attempt.first, None)
@@ -90,24 +90,38 @@ class Schedule:
         return replace(attempt, last=last)
 
     def succeed(self, attempt: Attempt) -> int:
-        """Take note that the messages of a request arrived; return up to where the log may be acknowledged."""
+        """Note that the messages of a request arrived; return the number up to which the log may be acknowledged."""
         self._under_way.discard(attempt.first)
         self.failures, self._not_before = 0, 0.0
         self._delivered[attempt.first] = attempt.last
         return self.skip_to(self.floor)
 
     def fail(self, attempt: Attempt, now: float, chance: float, pause: float = 0.0) -> None:
-        """Take note that a request failed; ``chance`` in [0, 1) spreads retries, ``pause`` is the endpoint's wish."""
+        """Note that a request failed; ``chance`` in [0, 1) spreads retries, ``pause`` is the endpoint's delay."""
         self._under_way.discard(attempt.first)
-        again = replace(attempt, number=attempt.number + 1)
-        self._retries[attempt.first] = (again, now + _pause(attempt.number, chance))
+        retry = replace(attempt, number=attempt.number + 1)
+        self._retries[attempt.first] = (retry, now + _pause(attempt.number, chance))
         if attempt.round == self._round:
             self._round += 1
             self.failures += 1
             self._not_before = now + max(_pause(self.failures, chance), min(pause, LONGEST_PAUSE))
 
+    def split(self, attempt: Attempt, now: float, chance: float, pause: float = 0.0) -> None:
+        """Note that a request with several messages failed because of one of them: try each by itself."""
+        self.fail(attempt, now, chance, pause)
+        retry, moment = self._retries.pop(attempt.first)
+        for number in range(attempt.first, attempt.last + 1):
+            self._retries[number] = (replace(retry, first=number, last=number), moment)
+
+    def give_up(self, attempt: Attempt) -> int:
+        """Note that the messages of a request are not sent, or not again; return as `succeed` does."""
+        self._under_way.discard(attempt.first)
+        self._retries.pop(attempt.first, None)
+        self._delivered[attempt.first] = attempt.last
+        return self.skip_to(self.floor)
+
     def skip_to(self, acknowledged: int) -> int:
-        """Take note that everything up to a message was acknowledged, by another reader perhaps; return the floor."""
+        """Note that everything up to a message was acknowledged, perhaps by another reader; return the floor."""
         self.floor = max(self.floor, acknowledged)
         while (beyond := [first for first in self._delivered if first <= self.floor + 1]) != []:
             self.floor = max(self.floor, *(self._delivered.pop(first) for first in beyond))
@@ -117,7 +131,7 @@ class Schedule:
         return self.floor
 
     def wake_at(self, now: float) -> float | None:
-        """Return the next moment at which `next` may have a request without news; None: there is no such moment."""
+        """Return the next moment at which `next` may return a request without further input; None: there is none."""
         if len(self._under_way) >= (1 if self.failures else self._parallel) or self.is_worn_out:
             return None
         moments = [max(moment, self._not_before) for _, moment in self._retries.values()]
@@ -129,6 +143,10 @@ class Schedule:
         ripe = [attempt for attempt, moment in self._retries.values() if moment <= now]
         return min(ripe, key=lambda attempt: attempt.first, default=None)
 
+    def _is_first(self, attempt: Attempt | None) -> bool:
+        """Whether no retry has messages before those of an attempt."""
+        return attempt is not None and attempt.first == min(self._retries)
+
     def _fresh(self, last: int) -> Attempt | None:
         first = self._begun + 1
         last = min(last, self._begun + self._batch)
@@ -136,7 +154,7 @@ class Schedule:
 
 
 def _pause(failures: int, chance: float) -> float:
-    """Return seconds that double with each failure, of which up to a half is left out by chance.
+    """Return a pause in seconds that doubles with each failure; ``chance`` shortens it by up to a half.
 
     >>> [_pause(n, 0.0) for n in (1, 2, 3, 99)]
     [1.0, 2.0, 4.0, 600.0]

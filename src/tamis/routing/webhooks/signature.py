@@ -1,7 +1,7 @@
-"""How a request of a webhook is signed: HMAC-SHA256 over its id, its moment and its body.
+"""Signs the requests of a webhook: HMAC-SHA256 over id, moment and body.
 
-The headers are those of Standard Webhooks, so that its libraries verify them. While keys are rotated a request has a
-signature of each.
+The headers are those of Standard Webhooks, so that its libraries can verify them. While keys are rotated a request has
+one signature per key.
 """
 
 from __future__ import annotations

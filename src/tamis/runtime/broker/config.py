@@ -136,8 +136,11 @@ class JwtConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ModelError(f"[auth.jwt]: algorithms for these keys: {', '.join(known)}")
         if not 0 <= self.leeway <= 300:
             raise ModelError("[auth.jwt]: leeway is 0 to 300 seconds")
-        address = urlsplit(self.keys_url)
-        is_safe = address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or ""))
+        try:
+            address = urlsplit(self.keys_url)
+            is_safe = address.scheme == "https" or (address.scheme == "http" and is_loopback(address.hostname or ""))
+        except ValueError as error:  # brackets that are not an IPv6 address
+            raise ModelError(f"[auth.jwt]: keys_url is not an address: {error}") from None
         if self.keys_url and not is_safe:
             raise ModelError("[auth.jwt]: keys_url is https://, or http:// on this machine: keys must not be replaced")
 
@@ -203,6 +206,10 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
     tenants: tuple[TenantConfig, ...] = ()
     #: Where webhooks may lead; nowhere by default.
     webhooks: WebhookRules = WebhookRules()
+    #: The address of an OpenTelemetry collector that gets traces of events (OTLP over HTTP); ``env``: the one that
+    #: ``OTEL_EXPORTER_OTLP_ENDPOINT`` names. And the share of events that is traced, the same at all brokers.
+    traces: str = ""
+    trace_share: float = 1.0
 
     @property
     def is_loopback(self) -> bool:
@@ -220,6 +227,7 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if self.auth.jwt is not None:
             self.auth.jwt.check()
         self._check_store()
+        self._check_traces()
         self.webhooks.check()
         for link in self.links:
             link.check()
@@ -237,6 +245,20 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
             raise ModelError("store: expected postgresql://user@host:port/database; without one, data is a directory")
         if self.standby and not self.store:
             raise ModelError("standby needs a store that two brokers can share: --store postgresql://...")
+
+    def _check_traces(self) -> None:
+        expected = "expected the address of a collector, such as http://127.0.0.1:4318, or env for that of "
+        try:
+            address = urlsplit(self.traces)
+            is_address = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+        except ValueError as error:  # brackets, or a port that is not a number
+            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT ({error})") from None
+        if self.traces not in ("", "env") and not is_address:
+            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT")
+        if address.username or address.password or address.query:
+            raise ModelError("traces: an address has no password or token; put that into OTEL_EXPORTER_OTLP_HEADERS")
+        if not 0 <= self.trace_share <= 1:
+            raise ModelError(f"trace_share: a share is 0 to 1, got {self.trace_share}")
 
     def read_schema(self) -> Schema | None:
         """Return the configured schema, None when types are to be learned."""

@@ -46,6 +46,8 @@ from tamis.runtime.broker.view import BrokerView
 from tamis.runtime.links.link_set import LinkSet
 from tamis.runtime.packets import split_frames
 from tamis.runtime.stores.protocol import Store
+from tamis.runtime.traces.broker_traces import BrokerTraces
+from tamis.runtime.traces.contexts import Origin
 
 __all__ = ["Driver"]
 
@@ -135,13 +137,37 @@ class _Room:
         return self._last_look[1]
 
 
-class Driver:
-    """Runs one broker: steps, commits, wake-ups."""
+class _Numbers:
+    """The numbers of events that are published without one: a life, and a count within it."""
 
-    def __init__(self, node: Node[EdgeCore], store: Store, links: LinkSet, *, min_free: int = 64 * 1024 * 1024) -> None:
+    def __init__(self) -> None:
+        self.epoch = round(time.time() * 1e6)
+        self._last = 0
+
+    def take(self, count: int) -> int:
+        """Return the first of ``count`` new numbers."""
+        first = self._last + 1
+        self._last += count
+        return first
+
+
+class Driver:
+    """Runs one broker: steps, commits, wake-ups. ``traces`` are those of its core, None: nothing is traced."""
+
+    def __init__(
+        self,
+        node: Node[EdgeCore],
+        store: Store,
+        links: LinkSet,
+        *,
+        min_free: int = 64 * 1024 * 1024,
+        traces: BrokerTraces | None = None,
+    ) -> None:
         self.links = links
+        self.traces = traces
+        commit = self._commit if traces is None else traces.traced(self._commit)
         self.machine = BrokerMachine(
-            node, clock=time.time, commit=self._commit, read=store.read_outbox, cpu_clock=time.thread_time
+            node, clock=time.time, commit=commit, read=store.read_outbox, cpu_clock=time.thread_time
         )
         ahead = node.core.publications.ahead
         ahead.on_job = partial(finish_beside, finish=ahead.conclude)
@@ -155,8 +181,7 @@ class Driver:
         self._watchers: dict[Link, set[asyncio.Event]] = {}
         #: What was published since the last step, call by call.
         self._pending: list[tuple[Post, asyncio.Future[Any]]] = []
-        self._born = round(time.time() * 1e6)
-        self._published = 0
+        self._numbers = _Numbers()
         self._room = _Room(store, min_free)
 
     # Life
@@ -179,6 +204,8 @@ class Driver:
         if self._committer is not None:
             await asyncio.to_thread(self._committer.stop)
         self._store.close()
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.close)
 
     @property
     def committer(self) -> Committer:
@@ -217,12 +244,15 @@ class Driver:
         by: Rights,
         publisher: str,
         draft: EventDraft | None = None,
+        origin: Origin | None = None,
     ) -> Accepted | Rejection:
-        """Publish the events of one request, all that come at once as one batch; returns when they are durable."""
-        first = self._published + 1
-        self._published += len(events)
-        name = self._named(publisher)
-        return await self._post(Post(tuple(events), namespace, by, name, self._born, first, draft=draft))
+        """Publish the events of one request, all that come at once as one batch; returns when they are durable.
+
+        ``origin`` is the span of who publishes them.
+        """
+        first, name = self._numbers.take(len(events)), self._named(publisher)
+        post = Post(tuple(events), namespace, by, name, self._numbers.epoch, first, draft=draft)
+        return await self._post(post, origin)
 
     async def publish_once(
         self,
@@ -233,15 +263,15 @@ class Driver:
         number: int,
         draft: EventDraft | None = None,
         after: int | None = None,
+        origin: Origin | None = None,
     ) -> Accepted | Rejection:
         """Publish a numbered batch of a producer unless it was accepted before; returns when it is durable.
 
         With ``after`` it is rejected (409) unless that is the producer's last number.
         """
         publisher = self._named(f"once:{by.principal}:{producer}")
-        return await self._post(
-            Post(tuple(events), namespace, by, publisher, number, producer=producer, after=after, draft=draft)
-        )
+        post = Post(tuple(events), namespace, by, publisher, number, producer=producer, after=after, draft=draft)
+        return await self._post(post, origin)
 
     async def subscribe(
         self,
@@ -358,8 +388,10 @@ class Driver:
     def _named(self, publisher: str) -> str:
         return f"{publisher}@{self.view.name}"
 
-    async def _post(self, post: Post) -> Accepted | Rejection:
+    async def _post(self, post: Post, origin: Origin | None) -> Accepted | Rejection:
         self.demand_room()
+        if self.traces is not None:
+            self.traces.note_post(post, origin)
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._flush)
         done: asyncio.Future[tuple[Accepted | Rejection, bool]] = asyncio.get_running_loop().create_future()

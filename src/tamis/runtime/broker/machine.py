@@ -11,6 +11,7 @@ clock, the disk and the wires.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,15 +28,23 @@ from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.limits import MAX_FRAMES
 from tamis.routing.edge.requests import Connect, Disconnect
 from tamis.routing.edge.rights import Rights
+from tamis.routing.link_changes import still_leaving
+from tamis.routing.rings import Readmit
+from tamis.runtime.broker.failing import FailedDeliveries
 from tamis.runtime.packets import join_frames, split_frames
 
 __all__ = ["FAILED", "BrokerMachine", "Call", "Commit", "Connection"]
+
+_log = logging.getLogger("tamis")
 
 #: The error that callers get after a step or a commit has failed.
 FAILED = "the broker has failed and stops; try again when it has been restarted"
 
 #: Bytes of committed messages that may be in memory for all links together.
 MEMORY_BYTES = 64 << 20
+
+#: How much is under way to a client that has failed on a message.
+ONE_MESSAGE = Window(messages=1)
 
 #: What a step calls: the node, with the time.
 Call = Callable[[Node[EdgeCore], float], Transaction]
@@ -59,6 +68,10 @@ class Connection:
     closed: str = ""
     #: Whether the other end may try again.
     may_return: bool = False
+    #: Whether the broker ends the connection for a reason that is not the client's reading.
+    is_ended_here: bool = False
+    #: A message that the client failed on before and gets alone, and since when.
+    alone: tuple[int, float] = (0, 0.0)
     #: Called when there may be something to send, or when the connection is to be closed.
     wake: Callable[[], None] = field(default=lambda: None, repr=False)
 
@@ -75,6 +88,11 @@ class Connection:
     def close_for_now(self, reason: str) -> None:
         """Tell the writer of this wire to end it; the other end may connect again."""
         self.may_return = self.may_return or not self.closed
+        self.end_here(reason)
+
+    def end_here(self, reason: str) -> None:
+        """Tell the writer of this wire to end it, for a reason that says nothing of how the client reads."""
+        self.is_ended_here = self.is_ended_here or not self.closed
         self.close(reason)
 
 
@@ -113,6 +131,8 @@ class BrokerMachine:
         cpu_clock: Callable[[], float] | None = None,
     ) -> None:
         self.node = node
+        #: Counts what reached readers in vain.
+        self.failing = FailedDeliveries(self)
         self.connections: dict[Link, Connection] = {}
         #: What made a step or a commit fail: the memory can no longer be trusted, start again from the disk.
         self.failure: BaseException | None = None
@@ -124,7 +144,7 @@ class BrokerMachine:
         node.core.publications.ahead.on_ready = lambda: self.on_work()
         self._clock, self._cpu_clock = clock, cpu_clock or clock
         self._commit = commit
-        self._read = read
+        self.read = read
         self._marks: dict[Link, Mark] = {}
         self._window = Window() if window is None else window
         self._memory = _Memory()
@@ -151,6 +171,8 @@ class BrokerMachine:
 
         self.node.core.publications.learn_pace(self._cpu_clock() - start)
         self._commit(transaction.changes, release)
+        for link, reason in transaction.left.items():
+            _leave(self, link, reason)
         if transaction.again:
             self.on_work()
         self.node.core.publications.ahead.start()
@@ -163,6 +185,9 @@ class BrokerMachine:
         """Let the core look at what is due, and go on with work that was too much for one step."""
         if self.failure is None:
             self.submit(m.Tick())
+            for connection in self.connections.values():
+                if connection.alone[0]:  # it may have been alone for long enough
+                    connection.wake()
 
     def demand_sound(self) -> None:
         """Raise once a step or a commit has failed: nothing may be built on this memory."""
@@ -220,11 +245,12 @@ class BrokerMachine:
         """Add a wire to a link; an earlier one is closed. Nothing leaves before the broker has taken note of it."""
         self.demand_sound()
         link = connection.link
-        if connection.rights is None and not self.is_neighbour(link):
-            raise RefusedError(403, f"the link to broker {link!r} was removed")
+        if connection.rights is None:
+            _admit_neighbour(self, link)
         earlier = self.connections.get(link)
         if earlier is not None:
             earlier.close("another connection took its place")
+            self.failing.end_connection(earlier)
         self.attach([link])
         self.connections[link] = connection
         connection.wire = Wire.of(self.node.ends[link], connection.replay_after)
@@ -236,6 +262,7 @@ class BrokerMachine:
             del self.connections[connection.link]
             if self.failure is None:
                 self.submit(Disconnect(connection.closed), connection.link)
+                self.failing.end_connection(connection)
 
     def receive(self, connection: Connection, packet: bytes) -> None:
         """Take a packet from a wire; `RemoteProtocolError` says that the wire must be cut."""
@@ -244,6 +271,8 @@ class BrokerMachine:
             return
         only_epoch, most = (None, None) if self.is_neighbour(link) else (CLIENT_EPOCH, MAX_FRAMES)
         for data in split_frames(packet, link, most):
+            if link not in self.node.ends:  # a message of this packet showed that the link closes a ring
+                return
             self._receive(data, link, only_epoch)
         connection.wake()  # an acknowledgement may have made room
         self._look_at_gap(link)
@@ -255,7 +284,8 @@ class BrokerMachine:
             return None
         if end.former is not None and not self.is_neighbour(connection.link):
             return None  # a client greets first, and says what it has of the life before the restore
-        frames = connection.wire.take(end, self.committed(connection.link), self._window, self._read)
+        window = ONE_MESSAGE if self.failing.is_alone(connection, self._clock()) else self._window
+        frames = connection.wire.take(end, self.committed(connection.link), window, self.read)
         return join_frames(map(encode_frame, frames)) if frames else None
 
     # Inside
@@ -272,7 +302,10 @@ class BrokerMachine:
                     self._memory.spill(end, mark.sent)
         for link, word in words:
             if link in self.connections:
-                self.connections[link].wire.words.append(m.encode(word))
+                wire = self.connections[link].wire
+                if isinstance(word, m.Reach):  # the last one says all; an end that does not read collects no others
+                    wire.words.clear()
+                wire.words.append(m.encode(word))
                 self.connections[link].wake()
         for end, _ in marks:
             if end.link in self.connections:
@@ -283,3 +316,22 @@ class BrokerMachine:
     def _look_at_gap(self, link: Link) -> None:
         if self.node.core.backlogs.is_due(link):
             self.tick()
+
+
+def _admit_neighbour(machine: BrokerMachine, link: Link) -> None:
+    """Have a link again that was refused because of a ring, if that is gone; `RefusedError` when it is not."""
+    if problem := machine.node.core.broker.flow.rings.why_not(link):
+        raise RefusedError(403, problem)
+    if link in machine.node.core.broker.table.leaving:
+        raise RefusedError(503, still_leaving(link))
+    if not machine.is_neighbour(link):
+        machine.step(lambda node, now: node.join(link, now).join(node.submit(Readmit(link), sender="", now=now)))
+
+
+def _leave(machine: BrokerMachine, link: Link, reason: str) -> None:
+    """Forget a stream that a step has ended, and close its connection."""
+    machine._marks.pop(link, None)
+    machine._memory.forget(link)
+    _log.warning("%s", reason)
+    if link in machine.connections:
+        machine.connections[link].close_for_now(reason)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -23,6 +25,8 @@ from tamis.runtime.links.link_set import LinkSet
 from tamis.runtime.links.said import settle_links
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import Store
+from tamis.runtime.traces.broker_traces import BrokerTraces
+from tamis.runtime.traces.opening import open_traces
 
 __all__ = ["open_broker"]
 
@@ -41,20 +45,13 @@ def _load(store: Store) -> tuple[Store, records.Stored]:
 def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     """Return the driver of a broker, ready to start; ``store`` is one that was opened before, which it then owns."""
     config.check()
+    traces = open_traces(config)
     store, stored = _load(open_store(config) if store is None else store)
     links = _settle_links(config, store, stored)
     content = Content(config.read_schema())
-    neighbours = {name: link.read_policy() for name, link in links.items()}
     ends = Ends()
-    edge = EdgeCore(
-        BrokerCore(
-            config.name,
-            neighbours,
-            content,
-            merging=BackgroundMerge(threading.RLock()),
-            patience=config.active_seconds,
-            drops=frozenset(name for name, link in links.items() if link.when_full == "drop"),
-        ),
+    edge = _edge_type(traces)(
+        _make_core(config, links, content),
         content,
         ends,
         policies={tenant.namespace: tenant.policy for tenant in config.tenants},
@@ -69,8 +66,28 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     codec = Codec(m.encode, m.decode)
     backlogs, read = store.take_backlogs(), store.read_outbox
     backlogs = {link: backlog for link, backlog in backlogs.items() if records.LINK.key(link) in stored}
-    node = Node(edge, list(neighbours), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
-    return Driver(node, store, LinkSet(config, links), min_free=config.min_free)
+    node = Node(edge, list(links), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
+    return Driver(node, store, LinkSet(config, links), min_free=config.min_free, traces=traces)
+
+
+def _make_core(config: BrokerConfig, links: Mapping[str, LinkConfig], content: Content) -> BrokerCore:
+    return BrokerCore(
+        config.name,
+        {name: link.read_policy() for name, link in links.items()},
+        content,
+        merging=BackgroundMerge(threading.RLock()),
+        patience=config.active_seconds,
+        drops=frozenset(name for name, link in links.items() if link.when_full == "drop"),
+    )
+
+
+def _edge_type(traces: BrokerTraces | None) -> Callable[..., EdgeCore]:
+    """Return what makes the core of a broker: one that shows its steps where these are traced."""
+    if traces is None:
+        return EdgeCore
+    from tamis.runtime.traces.traced_edge import TracedEdge
+
+    return partial(TracedEdge, traces)
 
 
 def _settle_links(config: BrokerConfig, store: Store, stored: records.Stored) -> dict[str, LinkConfig]:

@@ -163,8 +163,8 @@ async def _subscribe(
     pairs = [(one.place[0], message) for one, (message, _) in zip(changed, requests, strict=True)]
     answer = await driver.subscribe(pairs, _RIGHTS, drafts={namespace: draft})
     if isinstance(answer, Rejection):
-        id = pairs[answer.row][1].id if answer.row is not None else ""
-        raise SnapshotError(str(version), f"subscription {id!r}: {answer.error}") from answer.error
+        culprit = f"namespace {namespace!r}" if answer.row is None else f"subscription {pairs[answer.row][1].id!r}"
+        raise SnapshotError(str(version), f"{culprit}: {answer.error}") from answer.error
 
 
 def _request(one: _Wanted, content: Content, compiled_for: Schema) -> tuple[m.Subscribe, Meaning | None]:

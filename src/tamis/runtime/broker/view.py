@@ -14,7 +14,7 @@ from tamis.routing.core.broker import BrokerCore, is_active
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.routing_table import Readers, n_entries
-from tamis.routing.core.summary import Origin
+from tamis.routing.core.summary import Origin, Summary
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
@@ -82,14 +82,16 @@ class LinkView:
     """A link to another broker: what it carried, what waits for it, and whether events are sent over it."""
 
     def __init__(self, machine: BrokerMachine, broker: BrokerCore, neighbour: Link) -> None:
-        self.counters: Counters = broker.counters[neighbour]
+        self.counters: Counters = broker.counters.get(neighbour) or Counters()
+        #: The ring that the link would close, as "a - b - c - a"; such a link is not used. "": none.
+        self.ring = broker.flow.rings.ring_of(neighbour)
         #: How many entries the neighbour has in our table.
-        self.n_entries = n_entries(broker.table, neighbour)
+        self.n_entries = 0 if self.ring else n_entries(broker.table, neighbour)
         self.is_skipped = neighbour in broker.flow.skipped
         self.is_full = neighbour in broker.flow.full
         self.is_connected = neighbour in machine.connections
         #: Whether both ends have each other's tables, and whether all brokers behind the neighbour know this one's.
-        self.is_in_step, self.is_confirmed = broker.progress_of(neighbour)
+        self.is_in_step, self.is_confirmed = (False, False) if self.ring else broker.progress_of(neighbour)
 
 
 class BrokerView:
@@ -155,7 +157,7 @@ class BrokerView:
 
     def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
         """Return the keys of the announced subscriptions that cover one which was not announced to a neighbour."""
-        summaries = self._edge.broker.table.summaries[neighbour].values()
+        summaries = self._edge.broker.table.summaries.get(neighbour, {}).values()
         homes = (homes for summary in summaries for _, homes in summary.suppressed(Origin(*place)))
         return [key for keys in homes for key in keys]
 
@@ -165,7 +167,8 @@ class BrokerView:
 
     def n_suppressed(self, neighbour: Link) -> int:
         """Return how many subscriptions a neighbour was not told of."""
-        return sum(summary.n_suppressed for summary in self._edge.broker.table.summaries[neighbour].values())
+        summaries: Mapping[str, Summary] = self._edge.broker.table.summaries.get(neighbour, {})
+        return sum(summary.n_suppressed for summary in summaries.values())
 
     # Events
 

@@ -204,6 +204,7 @@ class Client:
         expires: float | None = None,
         metadata: Mapping[str, str] | None = None,
         fields: Sequence[str] = (),
+        max_deliveries: int = 0,
         wait: m.State = m.State.ACTIVE,
     ) -> ClientSubscription:
         """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
@@ -213,10 +214,12 @@ class Client:
 
         A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
         same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
-        in seconds from now. With ``fields`` deliveries carry these attributes only.
+        in seconds from now. With ``fields`` deliveries carry these attributes only. An event that was the first one
+        without an acknowledgement at the end of ``max_deliveries`` connections goes to the dead letters.
+        After the first of these it comes alone: the next ones follow when it is acknowledged, or after 30 seconds.
         """
         given = secrets.token_hex(8) if id is None else id
-        message = _asking(given, filter, namespace, durable, expires, metadata, fields)
+        message = _asking(given, filter, namespace, durable, expires, metadata, fields, max_deliveries)
         self._say(message)
         (found,) = await _all_reached(self, self._session, [message], wait)
         return found
@@ -390,12 +393,13 @@ def _asking(
     expires: float | None,
     metadata: Mapping[str, str] | None,
     fields: Sequence[str] = (),
+    max_deliveries: int = 0,
 ) -> m.Subscribe:
     """Return what a client says to subscribe; a filter that is none raises."""
     text, now = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode(), time.time()
     if isinstance(fields, str):
         raise ModelError(f"fields: a list of names, not the text {fields!r}")
-    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}), tuple(fields))
+    about = m.About("", text, durable, round(now * 1e6), dict(metadata or {}), tuple(fields), max_deliveries)
     until = None if expires is None else round((now + expires) * 1e6)
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
 
@@ -406,6 +410,9 @@ def _replacing(
     """Return what a client says to change a subscription; what it does not name stays as it was."""
     before, about = m.about(former), m.about(message)
     kept = before.metadata if metadata is None else about.metadata
-    about = msgspec.structs.replace(about, created=before.created, fields=before.fields, metadata=kept)
+    most = before.max_deliveries
+    about = msgspec.structs.replace(
+        about, created=before.created, fields=before.fields, metadata=kept, max_deliveries=most
+    )
     until = former.expires if expires is None else message.expires
     return msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))

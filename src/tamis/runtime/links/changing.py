@@ -18,6 +18,7 @@ from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.requests import ChangeLink
 from tamis.routing.edge.rights import Rights
+from tamis.routing.link_changes import still_leaving
 from tamis.runtime.broker.machine import BrokerMachine
 
 __all__ = ["add_link", "remove_link"]
@@ -36,11 +37,15 @@ def add_link(machine: BrokerMachine, change: AddLink, by: Rights, done: Done, re
         core = node.core.broker
         if core.is_neighbour(change.link):
             return Transaction(answer=RefusedError(409, f"there is a link {change.link!r} already"))
-        if resend_from and (problem := _why_not_from(machine, resend_from)):
-            return Transaction(answer=problem)
+        if change.link in core.table.leaving:
+            return Transaction(answer=RefusedError(503, still_leaving(change.link)))
+        if resend_from and (why := _why_not_from(machine, resend_from)):
+            return Transaction(answer=why)
+        if problem := core.flow.rings.why_not_new(change.link, resend_from):
+            return Transaction(answer=RefusedError(409, problem))
         waiting = [one for one in node.waiting(resend_from) if isinstance(one, _RESENT)] if resend_from else []
         gaps = core.flow.gaps.of(resend_from) if resend_from else []
-        added, n = replace(change, resent=tuple(waiting), gaps=tuple(gaps)), _count(waiting)
+        added, n = replace(change, resent=tuple(waiting), gaps=tuple(gaps), dead=resend_from), _count(waiting)
         detail = f"{n:,} events of link {resend_from} are sent over it" if resend_from else ""
         whole = node.join(change.link, now)
         whole.join(node.submit(ChangeLink(added, by, detail), sender="", now=now))
@@ -55,6 +60,8 @@ def remove_link(machine: BrokerMachine, change: RemoveLink, by: Rights, done: Do
 
     def call(node: Node[EdgeCore], now: float) -> Transaction:
         core = node.core.broker
+        if core.flow.rings.ring_of(change.link):  # it has no stream
+            return node.submit(ChangeLink(change, by), sender="", now=now).join(Transaction(answer=0))
         if not core.is_neighbour(change.link):
             return Transaction(answer=RefusedError(404, f"there is no link {change.link!r}"))
         n = _count(node.waiting(change.link)) + sum(gap.count for gap in core.flow.gaps.of(change.link))

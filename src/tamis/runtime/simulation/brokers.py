@@ -227,7 +227,7 @@ class BrokerSimulator(Simulator):
         """Let a broker end the connection of a client for good, as it does when a token is revoked."""
         wire, client.refused = self._wires.get((client.name, client.broker)), reason
         if wire is not None and not wire.is_broken:
-            wire.ports[1].connection.close(reason)
+            wire.ports[1].connection.end_here(reason)
             self._break(wire)
 
     def dial(self, pair: tuple[str, str]) -> None:
@@ -277,6 +277,9 @@ class BrokerSimulator(Simulator):
             then()
         if is_last:  # some of what follows leaves
             self.call_later(self.rng.uniform(0, 2 * self._hop_seconds), self._crash, host, machine)
+        for other in host.edge.broker.flow.rings.refused:  # the ring may be gone
+            if self._is_possible(pair := _pair(host.name, other)):
+                self.dial(pair)
         self._keep_ticking(host)
 
     def _crash(self, host: BrokerHost, machine: BrokerMachine) -> None:
@@ -314,6 +317,8 @@ class BrokerSimulator(Simulator):
         is_refused = pair[0] in self.clients and bool(self.clients[pair[0]].refused)
         a, b = map(self.brokers.get, pair)
         is_linked = a is None or b is None or (b.name in a.neighbours and a.name in b.neighbours)
+        if all(up) and is_linked and a is not None and b is not None:
+            is_linked = not (_why_not(a, b.name) or _why_not(b, a.name))
         return all(up) and is_linked and not is_refused and frozenset(pair) not in self._cut
 
     def _connect(self, pair: tuple[str, str]) -> None:
@@ -350,8 +355,11 @@ class BrokerSimulator(Simulator):
     def _send(self, wire: _Wire, side: int) -> None:
         """Put the next packet on a wire that is free."""
         wire.is_busy[side] = False
-        packet = None if wire.is_broken else wire.ports[side].take_packet()
+        port = wire.ports[side]
+        packet = None if wire.is_broken else port.take_packet()
         if packet is None:
+            if isinstance(port, _BrokerPort) and port.connection.closed:
+                self._break(wire)
             return
         self.note_sent(wire.pair[side], wire.pair[1 - side], packet)
         if self.happens(self.faults.drop):
@@ -396,6 +404,11 @@ class BrokerSimulator(Simulator):
 def _pair(a: str, b: str) -> tuple[str, str]:
     """Return two neighbours, the one that dials first."""
     return (a, b) if a < b else (b, a)
+
+
+def _why_not(host: BrokerHost, other: str) -> str:
+    """Return why a broker does not let another one connect."""
+    return host.edge.broker.flow.rings.why_not(other)
 
 
 def _match_beside(simulator: BrokerSimulator, host: BrokerHost, machine: BrokerMachine, job: Job) -> None:

@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
 from tamis.errors import ModelError, TamisError
 from tamis.node.effects import Link
+from tamis.routing import messages as m
 from tamis.routing.webhooks.registration import PutWebhook, Webhook
 from tamis.routing.webhooks.rules import WebhookRules
 from tamis.routing.webhooks.schedule import Attempt, Schedule
@@ -37,8 +39,8 @@ LOOK_SECONDS = 1.0
 #: Requests of all webhooks that are under way, and threads that ask name servers.
 MOST_REQUESTS, RESOLVERS = 256, 4
 
-#: A status that asks not to be called again.
-GONE = 410
+#: A status that asks not to be called again, and those of an endpoint that is busy.
+GONE, TOO_MANY, UNAVAILABLE = 410, 429, 503
 
 
 @dataclass
@@ -192,20 +194,27 @@ class _Reader:
         stream = self._shared.driver.view.stream(self._link)
         self.schedule.skip_to(stream.acknowledged)
         while (attempt := self.schedule.next(time.monotonic(), stream.last)) is not None:
+            if all(map(stream.is_settled, range(attempt.first, attempt.last + 1))):  # dead letters of a former reader
+                self.schedule.give_up(attempt)
+                continue
             bodies = stream.read(attempt.first - 1, attempt.last - attempt.first + 1)
+            bodies = [one for one in bodies if not stream.is_settled(one[0])]
             fitting = _fitting(bodies)
             if attempt.number == 1 and len(fitting) < len(bodies):
                 attempt, bodies = self.schedule.shorten(attempt, fitting[-1][0]), fitting
             task = asyncio.create_task(self._send(endpoint, attempt, bodies))
             self._requests.add(task)
             task.add_done_callback(self._requests.discard)
+        if self.schedule.floor > stream.acknowledged:  # what was given up was the last that others waited for
+            self._shared.driver.acknowledge(self._link, self.schedule.floor)
 
     async def _send(self, endpoint: Endpoint, attempt: Attempt, bodies: list[tuple[int, bytes]]) -> None:
         driver, counts = self._shared.driver, self._shared.counts
-        reply = Reply(0)
+        reply, start = Reply(0), time.time_ns()
         try:
             async with self._shared.slots:
-                request = write_request(driver.view, self._link, self.hook, attempt, bodies, time.time())
+                start = time.time_ns()
+                request = write_request(driver.view, self._link, self.hook, attempt, bodies, start / 1e9, driver.traces)
                 reply = await endpoint.post(request, self.hook.timeout)
             self.problem = "" if 200 <= reply.status < 300 else _problem(self.hook, reply)
         except CallError as error:
@@ -214,15 +223,49 @@ class _Reader:
             _log.exception("webhook %s", self.hook.name)
             self.problem = f"the broker could not write the request: {type(error).__name__}"
         counts["requests"] += 1
+        if driver.traces is not None:
+            driver.traces.note_request(self._link, self.hook.host, bodies, start, reply.status)
         if self.problem:
             counts["failures"] += 1
-            self.schedule.fail(attempt, time.monotonic(), random.random(), reply.pause)
+            self._fail(attempt, bodies, reply)
         else:
             counts["deliveries"] += len(bodies)
             driver.acknowledge(self._link, self.schedule.succeed(attempt))
         if reply.status == GONE:
             await suspend(driver, self._link, self.hook, self.problem)
         self._news.set()
+
+    def _fail(self, attempt: Attempt, bodies: list[tuple[int, bytes]], reply: Reply) -> None:
+        """Try messages again, or put one that the endpoint refused too often into the dead letters.
+
+        A request with several messages does not say which of them is refused: each is tried by itself then.
+        """
+        driver, now, chance = self._shared.driver, time.monotonic(), random.random()
+        has_limits = _is_refusal(reply) and _have_limits(driver, self._link, bodies)
+        if has_limits and attempt.last > attempt.first:
+            self.schedule.split(attempt, now, chance, reply.pause)
+            return
+        self.schedule.fail(attempt, now, chance, reply.pause)
+        if has_limits:
+            driver.machine.failing.count(self._link, [attempt.first], partial(self._buried, attempt))
+
+    def _buried(self, attempt: Attempt, worn: tuple[int, ...]) -> None:
+        if worn:
+            _log.warning("webhook %s: message %d is a dead letter: %s", self.hook.name, attempt.first, self.problem)
+            self.schedule.give_up(attempt)
+            self._news.set()
+
+
+def _is_refusal(reply: Reply) -> bool:
+    """Whether an endpoint answered that it does not take these messages; one that is busy or gone does not say that."""
+    return reply.status not in (0, TOO_MANY, UNAVAILABLE, GONE)
+
+
+def _have_limits(driver: Driver, link: Link, bodies: list[tuple[int, bytes]]) -> bool:
+    """Whether some of the messages of a request may be refused only so often."""
+    messages = (m.decode(body, link) for _, body in bodies)
+    registry = driver.machine.node.core.registry
+    return any(isinstance(one, m.Delivery) and registry.most_deliveries(link, one) for one in messages)
 
 
 def _read_authorities(rules: WebhookRules) -> ssl.SSLContext:

@@ -15,6 +15,7 @@ from tamis.routing.webhooks.registration import Webhook
 from tamis.routing.webhooks.schedule import Attempt
 from tamis.routing.webhooks.signature import signatures
 from tamis.runtime.broker.view import BrokerView
+from tamis.runtime.traces.broker_traces import BrokerTraces
 
 __all__ = ["MAX_BODY", "Request", "write_request"]
 
@@ -33,10 +34,19 @@ class Request:
 
 
 def write_request(
-    view: BrokerView, link: Link, hook: Webhook, attempt: Attempt, bodies: Sequence[tuple[int, bytes]], moment: float
+    view: BrokerView,
+    link: Link,
+    hook: Webhook,
+    attempt: Attempt,
+    bodies: Sequence[tuple[int, bytes]],
+    moment: float,
+    traces: BrokerTraces | None = None,
 ) -> Request:
-    """Return the request of an attempt, signed at a moment; ``bodies`` are its messages as they are on disk."""
-    events = [_cloud_event(view, link, number, body) for number, body in bodies]
+    """Return the request of an attempt, signed at a moment; ``bodies`` are its messages as they are on disk.
+
+    An event that is traced has the attribute ``traceparent`` of CloudEvents; a request with one event has the header.
+    """
+    events = [_cloud_event(view, link, number, body, traces) for number, body in bodies]
     if hook.format == "binary":
         [event] = events
         content: Headers = [(f"ce-{name}", quote(str(value), safe=_PLAIN)) for name, value in event.items()][:-2]
@@ -48,14 +58,16 @@ def write_request(
     id, seconds = f"{hook.name}_{view.epoch}-{attempt.first}-{attempt.last}", int(moment)
     signed = signatures(hook.live_keys(round(moment * 1e6)), id, seconds, body)
     about = [("webhook-id", id), ("webhook-timestamp", str(seconds)), ("webhook-signature", signed)]
-    return Request([*headers, *about], body)
+    parents = [event["traceparent"] for event in events if "traceparent" in event]
+    traced = [("traceparent", parents[0])] if parents and len(events) == 1 else []
+    return Request([*headers, *about, *traced], body)
 
 
 #: What the HTTP binding of CloudEvents leaves as it is in a header.
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 
 
-def _cloud_event(view: BrokerView, link: Link, number: int, body: bytes) -> dict[str, Any]:
+def _cloud_event(view: BrokerView, link: Link, number: int, body: bytes, traces: BrokerTraces | None) -> dict[str, Any]:
     """Return a message as a CloudEvent; ``datacontenttype`` and ``data`` are the last of its attributes."""
     message = m.decode(body, link)
     cursor = view.stream(link).cursor(number)
@@ -74,4 +86,6 @@ def _cloud_event(view: BrokerView, link: Link, number: int, body: bytes) -> dict
         "type": "tamis.event",
         "subject": str(message.subscriptions[0]),
     }
+    if traces is not None and (parent := traces.traceparent(event.id, link)):
+        common["traceparent"] = parent
     return {**common, "datacontenttype": "application/json", "data": view.event_as_json(event)}

@@ -56,7 +56,7 @@ def matching_ids(lookup: Lookup, kind: str) -> Callable[[pa.Array], pa.Array]:
         engine = lookup.engine()
         events = lookup.events(pa.RecordBatch.from_struct_array(rows), engine)
         matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
-        flat = matches.ids.to_arrow(matches.rows).cast(pa.int64() if kind == "long" else pa.string())
+        flat = matches.ids.to_arrow(matches.rows[matches.order()]).cast(pa.int64() if kind == "long" else pa.string())
         mask = pa.array([row in events.bad for row in range(len(rows))], pa.bool_()) if events.bad else None
         return pa.ListArray.from_arrays(pa.array(matches.offsets, pa.int32()), flat, mask=mask)
 

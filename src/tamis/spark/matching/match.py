@@ -33,7 +33,7 @@ from tamis.spark.subscriptions.compile import compile_subscriptions
 from tamis.spark.subscriptions.compiling import LEARNED, Compile, learn_batches
 from tamis.spark.tiles.tiles import read_tiles, tiled_deliveries
 
-__all__ = ["MatchPlan", "check_events", "indexed", "learned_schema", "match", "moment_of"]
+__all__ = ["MatchPlan", "check_events", "indexed", "learned_schema", "match", "moment_of", "payload_of"]
 
 #: Bad subscriptions that an error names.
 _NAMED = 10
@@ -48,6 +48,7 @@ def match(
     namespace: str = DEFAULT_NAMESPACE,
     namespace_column: str | None = None,
     payload: Sequence[str] = (),
+    metadata: bool = False,
     now: object = None,
     strict: bool = False,
 ) -> DataFrame:
@@ -67,7 +68,9 @@ def match(
     namespace, namespace_column
         Whose subscriptions are asked: one namespace, or for each event the one in a column.
     payload
-        Columns of the events that every delivery carries along.
+        Columns of the events that every delivery carries along; ``"*"`` for all of them.
+    metadata
+        Whether every delivery carries the metadata of its subscription, a map of strings, in a column ``metadata``.
     now
         The moment that decides which subscriptions have ended; the present when not given.
     strict
@@ -78,11 +81,12 @@ def match(
     An event whose values do not fit the schema matches nothing; `check_events` tells which and why. The version
     is fixed here: what is published later is seen by later calls, and by `match_stream` as it runs.
     """
+    payload = payload_of(events, payload, event_id, metadata)
     require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
     if isinstance(subscriptions, DataFrame):
         schema, subscriptions = _indexed_for(events, subscriptions, schema, strict)
     version = snapshot.version_at(subscriptions)
-    plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload)
+    plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload, metadata=metadata)
     return plan.deliveries(moment_of(now))
 
 
@@ -116,8 +120,10 @@ class MatchPlan:
         namespace_column: str | None = None,
         payload: Sequence[str] = (),
         pins: str | None = None,
+        metadata: bool = False,
     ) -> None:
         self._events = events
+        self._metadata = metadata
         self._pins = pins
         self._version = version
         self._local = snapshot.opened(version, parts=False)
@@ -137,6 +143,7 @@ class MatchPlan:
             T.StructField("subscription_id", self._ids),
         ]
         fields += [T.StructField(name, kinds[name].dataType) for name in self._payload]
+        fields += [T.StructField("metadata", T.MapType(T.StringType(), T.StringType()))] if self._metadata else []
         fields += [T.StructField("reason", T.StringType())] if rejects else []
         form = T.StructType(fields)
         ends = self._pins is not None or any(part.expires for part in self._manifest.parts)
@@ -150,6 +157,7 @@ class MatchPlan:
             rejects,
             self._pins,
             tuple(self._events.columns),
+            self._metadata,
         )
         values = values_of(self._events, self._schema, beside=list(self._beside()))
         tiles = read_tiles(self._local, self._manifest)
@@ -255,6 +263,18 @@ def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
         return write_snapshot(accepted, directory, schema=schema)
     finally:
         compiled.release()
+
+
+def payload_of(events: DataFrame, payload: Sequence[str], event_id: str, metadata: bool) -> tuple[str, ...]:
+    """Return the columns that deliveries carry along: the given ones, or all for ``"*"``."""
+    names = tuple(name for name in events.columns if name != event_id) if payload == "*" else tuple(payload)
+    if isinstance(payload, str) and payload != "*":
+        names = (payload,)
+    taken = {"event_id", "subscription_id", *(["metadata"] if metadata else [])}
+    twice = [name for place, name in enumerate(names) if name in taken or name in names[:place]]
+    if twice:
+        raise TableError(f"payload: a delivery has a column {twice[0]!r} already; rename that of the events")
+    return names
 
 
 def moment_of(now: object) -> int:

@@ -26,7 +26,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_function, id_kind, require
 from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
-from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of
+from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of, payload_of
 
 __all__ = ["Matcher", "matcher"]
 
@@ -39,6 +39,7 @@ def matcher(
     *,
     event_id: str = "event_id",
     payload: Sequence[str] = (),
+    metadata: bool = False,
     namespace: str = DEFAULT_NAMESPACE,
     namespace_column: str | None = None,
     schema: Schema | None = None,
@@ -54,7 +55,7 @@ def matcher(
         A snapshot's directory or URI: the newest version, on a stream the newest at each micro-batch; or one version's
         own. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now, and a bad
         row in it is an error; it needs ``schema``.
-    event_id, payload, namespace, namespace_column
+    event_id, payload, metadata, namespace, namespace_column
         As in `match`.
     schema
         The attributes; that of the snapshot when not given.
@@ -68,7 +69,8 @@ def matcher(
         A name under which `Matcher.match` counts ``rows``, the observed metrics ``NAME_events`` and ``NAME_deliveries``
         that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
     """
-    given = Matcher("", event_id, tuple(payload), namespace, namespace_column, schema, now, pins, metrics)
+    chosen = payload if isinstance(payload, str) else tuple(payload)
+    given = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pins, metrics, metadata)
     if isinstance(rules, DataFrame):
         return given.at(indexed(rules, _demanded(schema, "a DataFrame")))
     if isinstance(rules, str) and _is_table(rules):
@@ -84,32 +86,33 @@ class Matcher:
 
     location: str
     event_id: str
-    payload: tuple[str, ...]
+    payload: tuple[str, ...] | str
     namespace: str
     namespace_column: str | None
     schema: Schema | None
     now: object
     pins: str | None
     metrics: str | None = None
+    metadata: bool = False
 
     def at(self, location: str | Path) -> Matcher:
         """Return the matcher for the rules at a location."""
         return replace(self, location=str(location))
 
     def match(self, events: DataFrame) -> DataFrame:
-        """Return (event_id, subscription_id) and the payload for every subscription that matches an event, once each.
+        """Return (event_id, subscription_id), payload and metadata for every subscription that matches an event.
 
         On a stream each micro-batch meets one version, the newest when it is first run, and the same one when it runs
         again. An event whose values do not fit the schema matches nothing; `split` tells which.
         """
         named = [self.namespace_column] if self.namespace_column else []
-        require(events, [self.event_id, *self.payload, *named], "the table of events")
+        payload = payload_of(events, self.payload, self.event_id, self.metadata)
+        require(events, [self.event_id, *payload, *named], "the table of events")
         version = snapshot.version_at(self.location)
         pins = self._pins(version) if events.isStreaming and self._follows(version) else None
         whose = (self.namespace, self.namespace_column)
-        plan = MatchPlan(
-            self._counted(events, "events"), version, self.schema, self.event_id, *whose, self.payload, pins
-        )
+        seen = self._counted(events, "events")
+        plan = MatchPlan(seen, version, self.schema, self.event_id, *whose, payload, pins, self.metadata)
         return self._counted(plan.deliveries(moment_of(self.now)), "deliveries")
 
     def split(self, events: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -183,5 +186,8 @@ def _is_table(name: str) -> bool:
 
 def _demanded(schema: Schema | None, source: str) -> Schema:
     if schema is None:
-        raise TableError(f"rules from {source} need schema=, the attributes that events carry")
+        raise TableError(
+            f"rules from {source} need schema=, the attributes that events carry (of Sigma rules: tamis import sigma "
+            "--schema FILE); tamis.spark.match(events, rules) takes them from the events"
+        )
     return schema

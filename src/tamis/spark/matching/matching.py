@@ -6,7 +6,7 @@ workers of a host share the pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,6 +35,7 @@ __all__ = [
     "engine_of",
     "events_of",
     "match_batches",
+    "metadata_of",
     "opened",
     "rejected",
 ]
@@ -66,6 +67,8 @@ class MatchTask(WorkerTask):
     pins: str | None = None
     #: Every column of the events: a version that asks for one that is not among ``names`` is refused.
     columns: tuple[str, ...] = ()
+    #: Whether a delivery carries the metadata of its subscription, behind the payload.
+    metadata: bool = False
 
 
 @lru_cache(maxsize=4)
@@ -106,8 +109,10 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
                 pace.found += len(matches)
                 for first in range(0, len(matches), _OUT_ROWS):
                     chosen = slice(first, first + _OUT_ROWS)
-                    ids = matches.ids.to_arrow(matches.rows[chosen])
-                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output)
+                    found = matches.rows[chosen]
+                    told = [metadata_of(engine, namespace, found)] if task.metadata else []
+                    ids = matches.ids.to_arrow(found)
+                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output, told)
 
 
 class Pace:
@@ -162,11 +167,30 @@ def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.i
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
-def delivered(events: pa.RecordBatch, places: npt.NDArray[np.int64], ids: pa.Array, form: pa.Schema) -> pa.RecordBatch:
+def metadata_of(engine: Engine, namespace: str, rows: npt.NDArray[np.int32]) -> pa.Array:
+    """Return the metadata of the subscriptions in these rows of a namespace; empty for one that has none."""
+    [space] = [space for space in engine.namespaces() if space.name == namespace]
+    distinct, places = np.unique(rows, return_inverse=True)
+    known: list[list[tuple[str, str]]] = []
+    for row in distinct.tolist():
+        record = space.find_record(row)
+        one = space.find_written(row) if record is None else None
+        said = record[3] if record is not None else {} if one is None else one.metadata
+        known.append(list(said.items()))
+    return pa.array(known, pa.map_(pa.string(), pa.string())).take(pa.array(places))
+
+
+def delivered(
+    events: pa.RecordBatch,
+    places: npt.NDArray[np.int64],
+    ids: pa.Array,
+    form: pa.Schema,
+    beside_payload: Sequence[pa.Array] = (),
+) -> pa.RecordBatch:
     """Return the deliveries of the events at these places to subscriptions of these ids."""
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
     taken = events.select(beside).take(pa.array(places)).columns
-    columns = [taken[0], ids, *taken[1:]]
+    columns = [taken[0], ids, *taken[1:], *beside_payload]
     columns += [pa.nulls(len(ids), field.type) for field in form][len(columns) :]
     return _fitted(columns, form)
 
@@ -177,7 +201,9 @@ def rejected(events: pa.RecordBatch, bad: Mapping[int, EventError], form: pa.Sch
     taken = events.select(beside).take(pa.array(list(bad), pa.int64())).columns  # typed: there may be none
     reasons = pa.array([_reason(error) for error in bad.values()], pa.string())
     nothing = pa.nulls(len(bad), form.field(1).type)
-    return _fitted([taken[0], nothing, *taken[1:], reasons], form)
+    columns = [taken[0], nothing, *taken[1:]]
+    columns += [pa.nulls(len(bad), field.type) for field in form][len(columns) : -1]
+    return _fitted([*columns, reasons], form)
 
 
 def _reason(error: EventError) -> str:

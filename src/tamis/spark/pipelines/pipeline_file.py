@@ -34,7 +34,7 @@ EXAMPLE = """\
 
 [subscriptions]
 path = "subscriptions.jsonl"       # a file, a directory, or a pattern such as "subscriptions/*.parquet"
-# format = "jsonl"                 # parquet, geoparquet, jsonl, csv, delta, or table: path names one of the catalog
+# format = "jsonl"                 # parquet, geoparquet, jsonl, csv, delta, iceberg, table (of the catalog)
 # id = "id"                        # the columns: whose question it is (a string or a whole number) ...
 # filter = "filter"                # ... and the question, in CQL2: mag >= 5 AND depth < 70
 # namespace = "team"               # columns with the namespace, the end and a map of strings beside it
@@ -54,7 +54,7 @@ path = "events.jsonl"
 # variant = "body"                 # a VARIANT or JSON column that holds whole events; needs [schema]
 
 # [deliveries]                     # write the deliveries somewhere else as well, in the place of what is there
-# format = "delta"                 # parquet, jsonl, csv, delta, table (path names one of the catalog) or console
+# format = "delta"                 # parquet, jsonl, csv, delta, iceberg, table (of the catalog) or console
 # path = "alerts"
 
 # [schema]                         # attributes whose type their columns do not show; the others are learned
@@ -232,7 +232,7 @@ Described = TypeVar("Described", SubscriptionSource, EventSource, DeliverySink)
 
 def _with_place(described: Described, folder: Path) -> Described:
     """Return a source or a sink with its path placed in a folder; the names of tables and titles stay."""
-    if described.format in ("table", "console"):
+    if described.format in ("table", "iceberg", "console"):
         return described
     return msgspec.structs.replace(described, path=_placed(described.path, folder))
 

@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.algebra.sources import as_subscription
+from tamis.algebra.compiling_texts import TextReader
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.reduction import Reduction, cover_partition, reduce
 from tamis.spark.functions.worker_task import WorkerTask
+from tamis.spark.subscriptions.rule_texts import filters_of, reader_of
 from tamis.spark.subscriptions.typed import number_names
 from tamis.spark.tiles.tile_work import subscription_extents
 from tamis.spark.tiles.tiling import Tiling
@@ -47,15 +48,15 @@ def spread_to_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Itera
     ``copies`` is set in the home, the lowest tile, and is 0 elsewhere. A cover of a subscription meets every tile
     that the subscription meets, so it is in its home as well.
     """
-    schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
-    nowhere = np.zeros(1, np.int32)  # what can never match meets no tile, but must be reported once
+    reader, tiling = reader_of(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
-        extents = (subscription_extents(row, schema, tiling.axes) for row in batch.to_pylist())
-        tiles = [found if len(found := tiling.of_subscription(one)) else nowhere for one in extents]
-        counts = np.array([len(one) for one in tiles], np.int32)
-        places, tile = np.repeat(np.arange(len(tiles)), counts), np.concatenate([np.empty(0, np.int32), *tiles])
-        lowest = np.array([one[0] for one in tiles], np.int32)
-        copies = np.where(tile == lowest[places], counts[places], 0).astype(np.int32)
+        places, tile = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
+        # What can never match meets no tile, but must be reported once.
+        nowhere = np.setdiff1d(np.arange(batch.num_rows), places)
+        places, tile = np.append(places, nowhere), np.append(tile, np.zeros(len(nowhere), np.int32))
+        _, first, counts = np.unique(places, return_index=True, return_counts=True)
+        copies = np.zeros(len(places), np.int32)
+        copies[first] = counts
         columns = [*batch.take(pa.array(places)).columns, pa.array(tile), pa.array(copies)]
         yield pa.RecordBatch.from_arrays(columns, schema=task.form)
 
@@ -65,9 +66,9 @@ def cover_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[
 
     The rows of a tile of a namespace must come together.
     """
-    schema = Schema.from_json(task.schema)
+    reader = reader_of(task.schema)
     for rows in _groups(batches, "namespace", "tile"):
-        found = cover_partition(_subscriptions(rows, schema), schema)
+        found = cover_partition(_subscriptions(rows, reader), reader.schema)
         at_home = rows.filter(pc.greater(rows["copies"], 0)).drop_columns(["tile"])
         yield from _told(at_home, _reasons(found), task.form)
 
@@ -77,16 +78,16 @@ def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.Rec
 
     No subscription may cover another. Those of a namespace with more of them than ``at_once`` stay as they are.
     """
-    schema = Schema.from_json(task.schema)
+    reader = reader_of(task.schema)
     for rows in _groups(batches, "namespace"):
         if len(rows) > task.at_once:
             yield from _told(rows, {}, task.form)
             continue
-        found = reduce(_subscriptions(rows, schema), schema, merge=task.merge)
+        found = reduce(_subscriptions(rows, reader), reader.schema, merge=task.merge)
         gone = _reasons(found) | {id: ("merged", (new,)) for new, ids in found.merged.items() for id in ids}
         yield from _told(rows, gone, task.form)
         [namespace] = rows["namespace"].unique().to_pylist()
-        made = [_made(one, found, namespace, schema) for one in found.subscriptions if one.id in found.merged]
+        made = [_made(one, found, namespace, reader.schema) for one in found.subscriptions if one.id in found.merged]
         yield pa.RecordBatch.from_pylist(made, schema=task.form)
 
 
@@ -107,20 +108,22 @@ def _runs(batches: Iterator[pa.RecordBatch], keys: tuple[str, ...]) -> Iterator[
             start += n
 
 
-def _subscriptions(rows: pa.Table, schema: Schema) -> SubscriptionTable | list[Subscription]:
+def _subscriptions(rows: pa.Table, reader: TextReader) -> SubscriptionTable | list[Subscription]:
     """Return rows of one namespace as they are reduced: as a table when all are boxes, else one by one."""
-    ids, ends, is_box = rows["id"].to_pylist(), rows["expires"].to_pylist(), rows["lo"].is_valid().to_pylist()
-    boxes = rows.filter(rows["lo"].is_valid()).combine_chunks()
-    table = _boxes(boxes, number_names(schema)) if len(boxes) else None
+    ids, ends, is_box = rows["id"].to_pylist(), rows["expires"].to_pylist(), rows["lo"].is_valid()
+    boxes, texts = rows.filter(is_box).combine_chunks(), rows["filter"].to_pylist()
+    table = _boxes(boxes, number_names(reader.schema)) if len(boxes) else None
     if table is not None and len(boxes) == len(rows) and not any(end is not None for end in ends):
         return table
-    number = itertools.count()
-    found = [
-        table.box_subscription(next(number), id) if table is not None and box else as_subscription(text, schema, id=id)
-        for id, box, text in zip(ids, is_box, rows["filter"].to_pylist(), strict=True)
-    ]
+    written = [text for text, box in zip(texts, is_box.to_pylist(), strict=True) if not box]
+    filters, number = iter(filters_of(written, reader)), itertools.count()
     [space] = rows["namespace"].unique().to_pylist()
-    return [replace(one, namespace=space, expires=end) for one, end in zip(found, ends, strict=True)]
+    return [
+        replace(table.box_subscription(next(number), id), namespace=space, expires=end)
+        if table is not None and box
+        else Subscription(id, next(filters), text, space, end)
+        for id, box, text, end in zip(ids, is_box.to_pylist(), texts, ends, strict=True)
+    ]
 
 
 def _boxes(rows: pa.Table, names: list[str]) -> SubscriptionTable:

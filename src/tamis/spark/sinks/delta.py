@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame
 
 from tamis.engine.snapshot.object_store import STORES, is_remote, local_path, open_store
 from tamis.errors import MissingExtraError, ModelError, SnapshotError, TableError
-from tamis.spark.columns import arrow_form
 from tamis.spark.sinks.objects import write_objects
 from tamis.spark.sinks.protocol import BatchKey
+from tamis.spark.sinks.stored_form import stored_form
 from tamis.spark.sources.delta_tables import store_options
 
 __all__ = ["DeltaTables"]
@@ -50,7 +50,7 @@ class DeltaTables:
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Commit the rows in the place of all that the table holds."""
-        commit = _Commit(target, arrow_form(frame.schema, frame), _write_files(frame, target), "overwrite", None)
+        commit = _Commit(target, stored_form(frame), _write_files(frame, target), "overwrite", None)
         commit.on(_table(target))
 
     def write_batch(self, frame: DataFrame, target: str, batch: BatchKey) -> None:
@@ -62,12 +62,15 @@ class DeltaTables:
         table = _table(target)
         if _has_batch(table, batch):
             return
-        commit = _Commit(target, arrow_form(frame.schema, frame), _write_files(frame, target), "append", batch)
+        form = stored_form(frame)
+        _check_columns(table, form, target)
+        commit = _Commit(target, form, _write_files(frame, target), "append", batch)
         try:
             commit.on(table)
         except TableError:
             newest = _table(target)
             if not _has_batch(newest, batch):
+                _check_columns(newest, form, target)
                 commit.on(newest)
 
 
@@ -98,6 +101,21 @@ class _Commit(NamedTuple):
                 table.create_write_transaction(adds, self.mode, schema, commit_properties=properties)
         except deltalake.exceptions.DeltaError as error:
             raise TableError(f"{self.target}: cannot be written as delta: {str(error).splitlines()[0]}") from error
+
+
+def _check_columns(table: Any, form: pa.Schema, target: str) -> None:
+    """Raise `TableError` unless a table has these columns and no others: the log takes files of any columns."""
+    if table is None:
+        return
+    columns = {field.name: field for field in table.schema().fields}
+    given = {field.name: field.type for field in _deltalake().Schema.from_arrow(form).fields}
+    if columns.keys() != given.keys():
+        raise TableError(f"the table {target} has the columns {', '.join(columns)}, not {', '.join(given)}")
+    for name, kind in given.items():
+        if not columns[name].nullable:
+            raise TableError(f"the column {name!r} of the table {target} is required; make it optional first")
+        if kind != columns[name].type:
+            raise TableError(f"the column {name!r} of the table {target} is {columns[name].type}, not {kind}")
 
 
 def _has_batch(table: Any, batch: BatchKey) -> bool:

@@ -9,6 +9,7 @@ from tamis.spark.sinks.catalog_tables import CatalogTables
 from tamis.spark.sinks.console import Console
 from tamis.spark.sinks.delta import DeltaTables
 from tamis.spark.sinks.files import CSV, JSONL, PARQUET
+from tamis.spark.sinks.iceberg import IcebergTables
 from tamis.spark.sinks.kafka import Kafka
 from tamis.spark.sinks.protocol import BatchKey, Sink
 
@@ -19,6 +20,7 @@ SINKS: dict[str, Sink] = {
     "jsonl": JSONL,
     "csv": CSV,
     "delta": DeltaTables(),
+    "iceberg": IcebergTables(),
     "table": CatalogTables(),
     "kafka": Kafka(),
     "console": Console(),
@@ -27,7 +29,6 @@ SINKS: dict[str, Sink] = {
 
 #: Formats that people ask for, and what serves them.
 _INSTEAD = {
-    "iceberg": "an Iceberg table is a table of Spark's catalog: with its jar and catalog in the session, use 'table'",
     "json": "lines of JSON are 'jsonl'",
 }
 
@@ -43,7 +44,7 @@ def sink_of(format: str, target: str) -> tuple[Sink, str]:
 def write_rows(
     rows: DataFrame, format: str, target: str, *, query: str | None = None, batch: int | None = None
 ) -> None:
-    """Write rows to a sink: ``parquet``, ``jsonl``, ``csv``, ``delta``, ``table``, ``kafka`` or ``console``.
+    """Write rows to a sink: ``parquet``, ``jsonl``, ``csv``, ``delta``, ``iceberg``, ``table``, ``kafka``, ``console``.
 
     Without ``query`` and ``batch`` the rows replace what the target holds. With both they are added as that micro-batch
     of that query, once, however often it is written (Kafka: at least once), as in

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.algebra.compiling_texts import TextReader
 from tamis.engine import Engine
+from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot.manifest import Part, digested
 from tamis.engine.snapshot.object_store import is_remote
 from tamis.engine.snapshot.parts import write_parts
 from tamis.engine.snapshot.places import Place
-from tamis.model.language.format import format_node
-from tamis.model.language.nodes import And, Compare, Constant
-from tamis.model.schema import Schema
+from tamis.model.language.arithmetic.writing import name_text
 from tamis.model.tables import SubscriptionTable
 from tamis.model.values import INT64_MIN
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.subscriptions.typed import number_names
+from tamis.spark.subscriptions.rule_texts import reader_of
+from tamis.spark.subscriptions.typed import joined_conditions, number_names
 
 __all__ = ["BUILT", "Build", "Built", "build_batches", "build_engine", "read_built"]
 
 #: What a builder reports of each part it wrote.
 BUILT = "part string"
+
+#: Writes more files of a part into a folder; returns the part with them.
+AddFiles = Callable[[Path, Part, Namespace], Part]
 
 _FORM = pa.schema([("part", pa.string())])
 
@@ -44,8 +48,7 @@ class Build(WorkerTask):
 
 def build_batches(batches: Iterator[pa.RecordBatch], *, task: Build) -> Iterator[pa.RecordBatch]:
     """Index all rows of a partition and write them; a second attempt writes files of other names."""
-    schema = Schema.from_json(task.schema)
-    parts = build_engine(batches, schema).write(task.place)
+    parts = build_engine(batches, reader_of(task.schema)).write(task.place)
     yield pa.RecordBatch.from_pydict({"part": [msgspec.json.encode(part).decode() for part in parts]}, schema=_FORM)
 
 
@@ -55,21 +58,22 @@ class Built:
 
     engine: Engine
 
-    def write(self, place: str) -> list[Part]:
-        """Write a part per namespace under names that no other attempt has."""
+    def write(self, place: str, add_files: AddFiles = lambda folder, part, space: part) -> list[Part]:
+        """Write a part per namespace under names that no other attempt has; ``add_files`` adds files of its own."""
         self.engine.wait()
         prefix = f"p{uuid.uuid4().hex}"
         with Place.folder(place) as folder:
             parts = [
-                part
+                add_files(folder, part, space)
                 for number, space in enumerate(self.engine.namespaces())
                 for part in write_parts(folder, f"{prefix}-{number}", space, self.engine.schema)
             ]
             return [digested(part, folder) for part in parts] if is_remote(place) else parts
 
 
-def build_engine(batches: Iterable[pa.RecordBatch], schema: Schema) -> Built:
+def build_engine(batches: Iterable[pa.RecordBatch], reader: TextReader) -> Built:
     """Index batches of accepted subscriptions."""
+    schema = reader.schema
     engine = Engine(schema, clock=lambda: INT64_MIN)  # what has an end is kept: the reader knows the time
     for batch in batches:
         batch = _with_texts(batch, number_names(schema))
@@ -77,7 +81,7 @@ def build_engine(batches: Iterable[pa.RecordBatch], schema: Schema) -> Built:
         _add_boxes(engine, batch.filter(is_box), number_names(schema))
         texts = batch.filter(pc.invert(is_box))
         if texts.num_rows:
-            engine.subscribe_table(SubscriptionTable.from_arrow(texts))
+            engine.subscribe_table(SubscriptionTable.from_arrow(texts), reader=reader)
     return Built(engine)
 
 
@@ -101,24 +105,30 @@ def _sides(boxes: pa.RecordBatch, name: str, width: int) -> np.ndarray[tuple[int
 def _with_texts(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     """Return the rows with each box that has an end or metadata as a text, which can have both."""
     told = pc.or_(batch.column("expires").is_valid(), batch.column("metadata").is_valid())
-    chosen = pc.and_(told, batch.column("lo").is_valid()).to_pylist()
-    if not any(chosen):
+    chosen = pc.and_(told, batch.column("lo").is_valid())
+    rows = np.flatnonzero(np.asarray(chosen))
+    if not len(rows):
         return batch
-    texts, lo, hi = (batch.column(name).to_pylist() for name in ("filter", "lo", "hi"))
-    for row, is_chosen in enumerate(chosen):
-        if is_chosen:
-            texts[row], lo[row], hi[row] = _text(names, lo[row], hi[row]), None, None
-    changed = {"filter": texts, "lo": lo, "hi": hi}
-    columns = [
-        pa.array(changed[field.name], field.type) if field.name in changed else batch.column(field.name)
-        for field in batch.schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    places = np.zeros(batch.num_rows, np.int64)
+    places[rows] = np.arange(len(rows))
+    texts = _box_texts(batch.take(pa.array(rows)), names).take(pa.array(places))
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns["filter"] = pc.if_else(chosen, texts, columns["filter"])
+    for side in ("lo", "hi"):
+        columns[side] = pc.if_else(chosen, pa.scalar(None, columns[side].type), columns[side])
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
 
 
-def _text(names: list[str], lo: list[float], hi: list[float]) -> str:
-    """Write a box over the named attributes as CQL2."""
-    lower = [Compare(name, ">=", side) for name, side in zip(names, lo, strict=True) if math.isfinite(side)]
-    upper = [Compare(name, "<=", side) for name, side in zip(names, hi, strict=True) if math.isfinite(side)]
-    nodes = (*lower, *upper)
-    return format_node(And(nodes) if len(nodes) > 1 else nodes[0] if nodes else Constant(True))
+def _box_texts(boxes: pa.RecordBatch, names: list[str]) -> pa.Array:
+    """Write boxes over the named attributes as CQL2."""
+    conditions = []
+    for side, op in (("lo", ">="), ("hi", "<=")):
+        values = _sides(boxes, side, len(names))
+        for place, name in enumerate(names):
+            column, start = values[:, place], f"{name_text(name)} {op} "
+            mask = ~np.isfinite(column)
+            if not mask.all():
+                conditions.append(pa.array([start + repr(value) for value in column.tolist()], pa.string(), mask=mask))
+    if not conditions:
+        return pa.array(["TRUE"] * boxes.num_rows)
+    return joined_conditions(conditions)

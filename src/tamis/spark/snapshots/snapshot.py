@@ -23,7 +23,6 @@ from pyspark.sql import types as T
 from tamis.engine import snapshot
 from tamis.engine.snapshot import Place, Version
 from tamis.engine.snapshot.manifest import Manifest, Part, read_manifest
-from tamis.engine.snapshot.object_store import is_remote
 from tamis.errors import SnapshotConflictError, TableError
 from tamis.index.registry import DEFAULT_MATCHER
 from tamis.model.schema import Schema
@@ -87,8 +86,6 @@ def write_snapshot(
     require(accepted, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
     if part_size < 1:
         raise TableError(f"part_size is {part_size}; a part holds at least one subscription")
-    if is_remote(directory) and tile_by:
-        raise TableError(f"{directory}: tiles need a directory; leave out tile_by")
     with snapshot.building(directory) as place:
         tiling = tiling_by(accepted, schema, tile_by, tiles) if tile_by else None
         beside = [] if summary is None else write_summary(summary, place)
@@ -193,7 +190,7 @@ def renew_snapshot(
             beside += write_summary(reduced, place)
             reduced.release()
         if tiling is not None:
-            tile_parts = write_tiles(rules, place.staging, state.schema, tiling)
+            tile_parts = write_tiles(rules, place, state.schema, tiling)
             beside.append(TILES)
         _discard_other_attempts(place, [*parts, *tile_parts], beside)
         return snapshot.seal(place, state, parts, beside, after=base)
@@ -241,7 +238,7 @@ def index_version(
     ``summary`` are the files of the routing summary, which lie there already.
     """
     parts = build_parts(accepted, place, state.schema, part_size)
-    tile_parts = [] if tiling is None else write_tiles(accepted, place.staging, state.schema, tiling)
+    tile_parts = [] if tiling is None else write_tiles(accepted, place, state.schema, tiling)
     beside = [*summary] if tiling is None else [TILES, *summary]
     _discard_other_attempts(place, [*parts, *tile_parts], beside)
     return snapshot.seal(place, state, parts, beside, after=after)

@@ -1,4 +1,4 @@
-"""What a pipeline reads: Parquet, GeoParquet, JSONL, CSV, Delta tables and tables of the catalog, as DataFrames.
+"""What a pipeline reads: Parquet, GeoParquet, JSONL, CSV, tables of Delta, Iceberg and the catalog, as DataFrames.
 
 A record that cannot become a row is kept with its reason, so that ``records = rows + unreadable`` for every
 source. Everything here is a plan: Spark reads when it is asked to, and no row comes to the driver.
@@ -20,6 +20,7 @@ from tamis.model.schema import Schema
 from tamis.spark.running.failures import SPARK_ERRORS, last_words
 from tamis.spark.sources.delta_tables import read_delta
 from tamis.spark.sources.geo_metadata import geometry_columns
+from tamis.spark.sources.iceberg_tables import read_iceberg
 from tamis.spark.sources.text_formats import read_csv, read_jsonl
 from tamis.spark.sources.variants import unpack_variant
 
@@ -28,7 +29,7 @@ __all__ = ["FORMATS", "Read", "format_of", "read_events", "read_subscriptions"]
 #: By the last suffix of a path (before ``.gz``); a directory is told apart by what lies in it.
 _SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".geoparquet": "geoparquet"}
 
-FORMATS = ("parquet", "geoparquet", "jsonl", "csv", "delta", "table")
+FORMATS = ("parquet", "geoparquet", "jsonl", "csv", "delta", "iceberg", "table")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def read_events(
     ----------
     path
         A file, a directory of files, or a pattern (``events/*.jsonl``); what holds ``://`` is left to Spark. The name
-        of a table of the session's catalog for the format ``table``.
+        of a table of the session's catalog for the format ``table``, ``catalog.namespace.table`` for ``iceberg``.
     format
         One of `FORMATS`; told by the suffix when not given.
     schema
@@ -109,9 +110,9 @@ def format_of(path: str) -> str:
 
 
 def _read(spark: SparkSession, path: str, format: str | None, schema: Schema, forced: T.StructType) -> Read:
-    if format == "table":
+    if format in ("table", "iceberg"):
         with _reading(path, format):
-            rows = spark.table(path)
+            rows = spark.table(path) if format == "table" else read_iceberg(spark, path)
             return Read(rows, rows, None, Schema())
     _require(path)
     chosen = format or format_of(path)

@@ -43,7 +43,7 @@ from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import quoted, require
-from tamis.spark.matching.match import MatchPlan
+from tamis.spark.matching.match import MatchPlan, payload_of
 from tamis.spark.sinks.protocol import BatchKey
 from tamis.spark.sinks.registry import SINKS, sink_of
 from tamis.spark.streaming.batch_log import BatchReport, Begin, write_once
@@ -91,6 +91,7 @@ def match_stream(
     if not events.isStreaming:
         raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
     optional = [name for name in (namespace_column, event_time) if name is not None]
+    payload = payload_of(events, payload, event_id, metadata=False)
     require(events, [event_id, *payload, *optional], "the stream of events")
     if event_time is not None and not isinstance(events.schema[event_time].dataType, T.TimestampType):
         raise TableError(f"column {event_time!r}: event_time is a timestamp with a zone")
@@ -104,7 +105,7 @@ def match_stream(
         event_id,
         namespace,
         namespace_column,
-        tuple(payload),
+        payload,
         event_time,
         sink,
     )

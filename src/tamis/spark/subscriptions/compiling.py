@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.algebra.compiling_texts import TextChecker
+from tamis.algebra.compiling_texts import TextReader
 from tamis.errors import ModelError, TableError, TamisError
 from tamis.model.language.bind import learn_from_node
 from tamis.model.language.nodes import Calculated, Constant, Node, TextTest, leaves
@@ -25,7 +25,8 @@ from tamis.model.schema import Schema
 from tamis.model.types import ScalarType, String
 from tamis.model.values import UnfitError, moment
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.subscriptions.typed import TypedColumns, box_problem, boxes_of, texts_of
+from tamis.spark.subscriptions.rule_texts import reader_of
+from tamis.spark.subscriptions.typed import TypedColumns, TypedTexts, box_problem, boxes_of, texts_of
 
 __all__ = ["LEARNED", "Compile", "compile_batches", "end_of", "learn_batches"]
 
@@ -35,9 +36,10 @@ LEARNED = "attribute string, type string"
 #: Texts that a task remembers: many people ask the same, and parsing is what compiling costs.
 _REMEMBERED = 100_000
 
+#: Characters of a text up to which it is within every limit if its conditions are.
+_USUAL = 2_000
+
 Mask = npt.NDArray[np.bool_]
-#: The filter of a row, or why it has none; None when the row gives none.
-Source = str | ModelError | None
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,14 @@ class Compile(WorkerTask):
 
 def compile_batches(batches: Iterator[pa.RecordBatch], *, task: Compile, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Compile batches of prepared rows."""
-    compiler = _Compiler(Schema.from_json(task.schema), form)
+    compiler = _Compiler(reader_of(task.schema), form)
     for batch in batches:
         if task.typed is None:
-            yield from compiler.texts(batch, batch.column("filter").to_pylist())
+            yield from compiler.texts(batch)
         elif task.typed.is_box(batch, compiler.schema):
             yield from compiler.boxes(batch, task.typed)
         else:
-            yield from compiler.texts(batch, texts_of(batch, task.typed, compiler.schema))
+            yield from compiler.typed(batch, texts_of(batch, task.typed, compiler.schema))
 
 
 def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterator[pa.RecordBatch]:
@@ -96,21 +98,39 @@ def as_text(schema: Schema, node: Node) -> Schema:
 class _Compiler:
     """Compiles batch after batch of one task."""
 
-    def __init__(self, schema: Schema, form: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self, reader: TextReader, form: pa.Schema) -> None:
+        self.schema = reader.schema
         self._form = form
-        self._checker = TextChecker(schema)
+        self._reader = reader
         self._good: set[str] = set()
 
-    def texts(self, batch: pa.RecordBatch, sources: Sequence[Source]) -> Iterator[pa.RecordBatch]:
+    def texts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield accepted and rejected rows whose filters are texts."""
-        known = _Known(batch)
+        texts = batch.column("filter")
+        sources = texts.to_pylist()
         errors = self._bad_texts(sources)
-        good = np.fromiter((isinstance(text, str) and text not in errors for text in sources), np.bool_, len(sources))
+        problems = {row: errors[text] for row, text in enumerate(sources) if text in errors} if errors else {}
+        yield from self._told(batch, texts, problems)
+
+    def typed(self, batch: pa.RecordBatch, typed: TypedTexts) -> Iterator[pa.RecordBatch]:
+        """Yield accepted and rejected rows whose filters were written from typed columns."""
+        problems, longest = dict(typed.errors), pc.max(pc.utf8_length(typed.texts)).as_py() or 0
+        if longest > _USUAL or self._bad_texts(list(typed.parts)):
+            sources = typed.texts.to_pylist()
+            errors = self._bad_texts(sources)
+            problems |= {row: errors[text] for row, text in enumerate(sources) if text in errors}
+        yield from self._told(batch, typed.texts, problems)
+
+    def _told(
+        self, batch: pa.RecordBatch, texts: pa.Array, problems: Mapping[int, ModelError]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows whose texts have no problem, and the others with their reasons."""
+        known = _Known(batch)
+        good = np.array(texts.is_valid())
+        good[list(problems)] = False
         accepted = known.is_plain & good
-        texts = pa.array([text if isinstance(text, str) else None for text in sources], pa.string())
+        texts = texts.cast(pa.string())
         yield self._accepted(known, accepted, {"filter": texts})
-        problems = [errors.get(source, source) if isinstance(source, str) else source for source in sources]
         yield from self._rejected(known, ~accepted, problems, texts)
 
     def boxes(self, batch: pa.RecordBatch, typed: TypedColumns) -> Iterator[pa.RecordBatch]:
@@ -119,20 +139,16 @@ class _Compiler:
         known = _Known(batch)
         accepted = known.is_plain & ~wrong
         yield self._accepted(known, accepted, {"lo": _lists(lo), "hi": _lists(hi)})
-        rejected = np.flatnonzero(~accepted).tolist()
-        problems: list[Source] = [None] * len(wrong)
-        texts: list[str | None] = [None] * len(wrong)
-        for row, text in zip(
-            rejected, texts_of(batch.take(pa.array(rejected, pa.int64())), typed, self.schema), strict=True
-        ):
-            problems[row] = box_problem(lo[row], hi[row], self.schema)
-            texts[row] = text if isinstance(text, str) else None
-        yield from self._rejected(known, ~accepted, problems, pa.array(texts, pa.string()))
+        rejected = np.flatnonzero(~accepted)
+        if len(rejected):
+            found = {row: box_problem(lo[row], hi[row], self.schema) for row in rejected.tolist()}
+            problems = {row: problem for row, problem in found.items() if problem is not None}
+            yield from self._rejected(known, ~accepted, problems, texts_of(batch, typed, self.schema).texts)
 
-    def _bad_texts(self, sources: Sequence[Source]) -> dict[str, ModelError]:
+    def _bad_texts(self, sources: Sequence[str | None]) -> dict[str, ModelError]:
         """Return the errors of the texts that mean nothing."""
-        new = [text for text in dict.fromkeys(sources) if isinstance(text, str) and text not in self._good]
-        errors = {new[place]: error for place, error in self._checker.find_bad(new).items()}
+        new = [text for text in dict.fromkeys(sources) if text is not None and text not in self._good]
+        errors = {new[place]: error for place, error in self._reader.find_bad(new).items()}
         if len(self._good) < _REMEMBERED:
             self._good.update(text for text in new if text not in errors)
         return errors
@@ -146,13 +162,15 @@ class _Compiler:
         return pa.RecordBatch.from_arrays(arrays, schema=self._form)
 
     def _rejected(
-        self, known: _Known, chosen: Mask, problems: Sequence[Source], texts: pa.Array
+        self, known: _Known, chosen: Mask, problems: Mapping[int, ModelError], texts: pa.Array
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the chosen rows with their reasons; ``problems`` says what is wrong with the filter of each."""
+        """Yield the chosen rows with their reasons; ``problems`` says what is wrong with filters."""
         rows = np.flatnonzero(chosen)
         if not len(rows):
             return
-        errors = [known.find_problem(row) or _filter_problem(problems[row]) for row in rows.tolist()]
+        errors = [
+            known.find_problem(row) or problems.get(row) or TableError("there is no filter") for row in rows.tolist()
+        ]
         reasons = pa.array([str(error) for error in errors], pa.string())
         positions = pa.array([getattr(error, "position", None) for error in errors], pa.int32())
         columns = {**known.columns, "filter": texts}
@@ -190,10 +208,6 @@ class _Known:
         if not self.columns["id"][row].is_valid:
             return TableError("there is no id")
         return self._end_errors.get(self._ends[row].as_py())
-
-
-def _filter_problem(problem: Source) -> ModelError:
-    return problem if isinstance(problem, ModelError) else TableError("there is no filter")
 
 
 def _lists(sides: npt.NDArray[np.float64]) -> pa.Array:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tamis.errors import EventError, ModelError, SchemaError, TableError
-from tamis.model.columns import column_from
+from tamis.model.columns import Column, column_from
+from tamis.model.language.arithmetic.writing import name_text
 from tamis.model.language.format import format_node
 from tamis.model.language.nodes import Compare, SpatialTest
 from tamis.model.schema import Schema
 from tamis.model.tables import range_problem
 from tamis.model.types import AttributeType, Boolean, Form, Number, ScalarType
 
-__all__ = ["TypedColumns", "box_problem", "boxes_of", "number_names", "texts_of"]
+__all__ = ["TypedColumns", "TypedTexts", "box_problem", "boxes_of", "joined_conditions", "number_names", "texts_of"]
 
 Bounds = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -110,36 +112,70 @@ def _side(batch: pa.RecordBatch, name: str, open_end: float) -> Bounds:
     return np.asarray(column.fill_null(open_end)) + 0.0
 
 
-def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> list[str | ModelError]:
-    """Write each row as CQL2 text; each different value of a column is written once."""
+class TypedTexts(NamedTuple):
+    """Rows of typed columns as CQL2 texts."""
+
+    #: Null where a value does not fit.
+    texts: pa.Array
+    errors: dict[int, ModelError]
+    #: The different conditions that are not about numbers: a text that is no longer than usual is good if they are.
+    parts: set[str]
+
+
+def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> TypedTexts:
+    """Write each row as CQL2 text; each different value of a column that is not float64 is written once."""
     bounds = [
         (attribute, name, op) for attribute, *pair in typed.bounds for name, op in zip(pair, (">=", "<="), strict=True)
     ]
     wanted = [*bounds, *((attribute, name, "=") for attribute, name in typed.equal)]
     columns = [_conditions(batch, name, attribute, op, schema) for attribute, name, op in wanted if name is not None]
-    return [_joined(parts) for parts in zip(*columns, strict=True)]
+    joined = joined_conditions([column.texts for column in columns])
+    errors = {row: error for column in reversed(columns) for row, error in column.errors.items()}
+    wrong = np.zeros(batch.num_rows, np.bool_)
+    wrong[list(errors)] = True
+    parts = {part for column in columns for part in column.parts}
+    return TypedTexts(pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), joined), errors, parts)
 
 
-def _conditions(
-    batch: pa.RecordBatch, name: str, attribute: str, op: Any, schema: Schema
-) -> list[str | ModelError | None]:
-    """Return what a column asks of its attribute in each row; None where it asks nothing."""
-    kind = schema[attribute]
-    column = column_from(name, kind, batch.column(name))
-    written: dict[Any, str | ModelError] = {}
-    found: list[str | ModelError | None] = []
-    for row in range(batch.num_rows):
-        problem = column.bad.get(row)
-        value = column.value(row)
-        if problem is not None:
-            found.append(EventError(name, problem.value, problem.problem))
-        elif value is None:
-            found.append(None)
-        else:
-            if value not in written:
-                written[value] = _condition(name, attribute, op, kind, value)
-            found.append(written[value])
-    return found
+def joined_conditions(conditions: list[pa.Array]) -> pa.Array:
+    """Return the conjunction of the conditions that are not null in each row.
+
+    >>> joined_conditions([pa.array(["a > 1", None, None]), pa.array(["b > 2", "b > 3", None])]).to_pylist()
+    ['a > 1 AND b > 2', 'b > 3', 'TRUE']
+    """
+    asks = np.logical_or.reduce([np.asarray(one.is_valid()) for one in conditions])
+    first = pc.if_else(pa.array(asks), conditions[0], "TRUE")  # Arrow drops a row in which all are null
+    return pc.binary_join_element_wise(first, *conditions[1:], " AND ", null_handling="skip")
+
+
+def _conditions(batch: pa.RecordBatch, name: str, attribute: str, op: Any, schema: Schema) -> TypedTexts:
+    """Return what a column asks of its attribute in each row; null where it asks nothing."""
+    kind, values = schema[attribute], batch.column(name)
+    if isinstance(kind, Number) and pa.types.is_floating(values.type):
+        column = column_from(name, kind, values)
+        start = f"{name_text(attribute)} {op} "
+        written = [start + repr(value) for value in column.values.tolist()]
+        return TypedTexts(pa.array(written, pa.string(), mask=~column.present), _problems(name, column), set())
+    if pa.types.is_nested(values.type):  # Arrow finds no equal values among lists: each row is one by itself
+        rows = pa.array(range(len(values)), pa.int32())
+        different = pa.DictionaryArray.from_arrays(pc.if_else(values.is_valid(), rows, None), values)
+    else:
+        different = pc.dictionary_encode(values)
+    column = column_from(name, kind, different.dictionary)
+    errors, texts = _problems(name, column), list[str | None]()
+    for place in range(len(different.dictionary)):
+        value = None if place in errors else column.value(place)
+        written_value = None if value is None else _condition(name, attribute, op, kind, value)
+        if isinstance(written_value, ModelError):
+            errors[place], written_value = written_value, None
+        texts.append(written_value)
+    places = different.indices.to_pylist() if errors else ()
+    wrong = {row: errors[place] for row, place in enumerate(places) if place in errors}
+    return TypedTexts(pa.array(texts, pa.string()).take(different.indices), wrong, set(texts) - {None})  # type: ignore[arg-type]
+
+
+def _problems(name: str, column: Column) -> dict[int, ModelError]:
+    return {row: EventError(name, problem.value, problem.problem) for row, problem in column.bad.items()}
 
 
 def _condition(name: str, attribute: str, op: Any, kind: AttributeType, value: Any) -> str | ModelError:
@@ -149,12 +185,3 @@ def _condition(name: str, attribute: str, op: Any, kind: AttributeType, value: A
     if isinstance(kind, ScalarType):
         return format_node(Compare(attribute, op, kind.literal(value)))
     return format_node(SpatialTest("S_INTERSECTS", attribute, value))
-
-
-def _joined(parts: tuple[str | ModelError | None, ...]) -> str | ModelError:
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) < len(parts):
-        error = next((part for part in parts if isinstance(part, ModelError)), None)
-        if error is not None:
-            return error
-    return " AND ".join(texts) or "TRUE"

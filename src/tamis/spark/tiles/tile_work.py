@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,24 +15,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import TextReader
 from tamis.engine import Engine, Matches, snapshot
+from tamis.engine.namespace import Namespace
 from tamis.engine.snapshot.array_file import map_arrays, write_arrays
-from tamis.engine.snapshot.local_copy import local_version
 from tamis.engine.snapshot.manifest import Part, measure
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.matching.matching import MatchTask, Pace, attributes, delivered, events_of, rejected
+from tamis.spark.matching.matching import MatchTask, Pace, attributes, delivered, events_of, metadata_of, rejected
 from tamis.spark.snapshots.building import build_engine
+from tamis.spark.subscriptions.rule_texts import reader_of
 from tamis.spark.subscriptions.typed import number_names
-from tamis.spark.tiles.tiling import Axis, Tiles, Tiling, hull
+from tamis.spark.tiles.tiling import Axis, Extents, Tiles, Tiling, hull
 
 __all__ = [
     "LOW",
     "TILE",
     "TILED",
+    "TILES",
     "TileBuild",
+    "TilePart",
     "build_tiles",
     "extents_of",
     "match_tiles",
@@ -45,6 +47,9 @@ __all__ = [
 
 #: The columns that come before an event's own while it is in a tile: the tile, and its lowest one.
 TILE, LOW = "__tamis_tile", "__tamis_low"
+
+#: The file of a version that describes its tiles.
+TILES = "tiles.json"
 
 #: What `build_tiles` reports.
 TILED = "part string"
@@ -75,42 +80,44 @@ def extents_of(
     batches: Iterator[pa.RecordBatch], *, schema: str, axes: str, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the middle of each subscription on each axis; null where a side is open."""
-    known, chosen = Schema.from_json(schema), msgspec.json.decode(axes, type=list[Axis])
+    reader, chosen = reader_of(schema), msgspec.json.decode(axes, type=list[Axis])
     for batch in batches:
-        extents = [subscription_extents(row, known, chosen) for row in _askings(batch)]
-        middles = [[_middle(one[i]) for one in extents] for i in range(len(chosen))]
-        yield pa.RecordBatch.from_arrays([pa.array(one, pa.float64()) for one in middles], schema=form)
+        lo, hi, _ = subscription_extents(batch, reader, chosen)
+        is_closed = np.isfinite(lo) & np.isfinite(hi)
+        middles = (np.where(is_closed, lo, 0.0) + np.where(is_closed, hi, 0.0)) / 2
+        columns = [pa.array(middles[:, i], mask=~is_closed[:, i]) for i in range(len(chosen))]
+        yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
 def tiled_subscriptions(
     batches: Iterator[pa.RecordBatch], *, task: TileBuild, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield each subscription once per tile it goes to, with its tile and its lowest tile."""
-    schema, tiling = Schema.from_json(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
+    reader, tiling = reader_of(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
-        tiles = [tiling.of_subscription(subscription_extents(row, schema, tiling.axes)) for row in _askings(batch)]
-        counts = np.array([len(one) for one in tiles], np.int64)
-        lowest = np.array([one[0] if len(one) else 0 for one in tiles], np.int32)
-        places = np.repeat(np.arange(batch.num_rows), counts)
-        added = [np.concatenate([np.empty(0, np.int32), *tiles]), lowest[places]]
-        columns = [*batch.take(pa.array(places)).columns, *map(pa.array, added)]
+        places, tiles = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
+        lowest = tiles[np.searchsorted(places, places)]  # the first of each subscription
+        columns = [*batch.take(pa.array(places)).columns, pa.array(tiles), pa.array(lowest)]
         yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
 def build_tiles(batches: Iterator[pa.RecordBatch], *, task: TileBuild) -> Iterator[pa.RecordBatch]:
     """Write the tiles of a partition, whose rows come tile by tile; yield a `TilePart` for each part."""
-    schema, place = Schema.from_json(task.schema), Path(task.place)  # never an object store
-    for tile, rows in groupby(_by_tile(batches, "tile"), key=itemgetter(0)):
-        kept = [batch for _, batch in rows]
-        built = build_engine(kept, schema)
-        low = {(n, i): t for b in kept for n, i, t in zip(*_columns(b, "namespace", "id", "low"), strict=True)}
-        for part, space in zip(built.write(task.place), built.engine.namespaces(), strict=True):
-            lowest = np.array([low[space.name, space.ids[row]] for row in range(space.ids.n_rows)], np.int32)
-            name = f"{part.prefix}.low"
-            write_arrays(place / name, {"low": lowest})
-            files = {**part.files, name: measure(place / name)}
-            described = TilePart(tile, msgspec.structs.replace(part, files=files))
-            yield pa.RecordBatch.from_pydict({"part": [msgspec.json.encode(described).decode()]})
+    reader = reader_of(task.schema)
+    for tile, runs in groupby(_by_tile(batches, "tile"), key=itemgetter(0)):
+        rows = [batch for _, batch in runs]
+        lowest = {(n, i): t for b in rows for n, i, t in zip(*_columns(b, "namespace", "id", "low"), strict=True)}
+        for part in build_engine(rows, reader).write(task.place, partial(_with_lowest, lowest=lowest)):
+            described = msgspec.json.encode(TilePart(tile, part)).decode()
+            yield pa.RecordBatch.from_pydict({"part": [described]})
+
+
+def _with_lowest(folder: Path, part: Part, space: Namespace, *, lowest: dict[tuple[str, Any], int]) -> Part:
+    """Write the lowest tile of each subscription of a part; return the part with that file."""
+    name = f"{part.prefix}.low"
+    tiles = np.array([lowest[space.name, space.ids[row]] for row in range(space.ids.n_rows)], np.int32)
+    write_arrays(folder / name, {"low": tiles})
+    return msgspec.structs.replace(part, files={**part.files, name: measure(folder / name)})
 
 
 def tiled_events(
@@ -155,13 +162,13 @@ class _Tile:
 @lru_cache(maxsize=2)
 def _opened_tile(version: str, now: int | None, tile: int) -> _Tile | None:
     """Open the parts of a tile; None when it has no subscriptions."""
-    path = local_version(Path(version))
-    tiles = msgspec.json.decode((path / "tiles.json").read_bytes(), type=Tiles)
+    tiles = msgspec.json.decode((snapshot.opened(version, parts=False) / TILES).read_bytes(), type=Tiles)
     parts = tiles.parts.get(tile, [])
     if not parts:
         return None
+    path = snapshot.mapped_parts(version, parts)
     engine = Engine.open(snapshot.read(path, parts), snapshot.Lease(path), clock=lambda: now or 0)
-    low = {part.namespace: map_arrays(path / f"{part.prefix}.low")["low"] for part in parts}
+    low = {part.namespace: map_arrays(part.folder(path) / f"{part.prefix}.low")["low"] for part in parts}
     return _Tile(engine, tiles.tiling, low)
 
 
@@ -180,7 +187,8 @@ def _owned(
         owner = opened.tiling.owner(low[places], opened.low[task.namespace][rows])
         chosen = np.flatnonzero(owner == tile)
         if len(chosen):
-            yield delivered(batch, places[chosen], matches.ids.to_arrow(rows[chosen]), task.output)
+            told = [metadata_of(opened.engine, task.namespace, rows[chosen])] if task.metadata else []
+            yield delivered(batch, places[chosen], matches.ids.to_arrow(rows[chosen]), task.output, told)
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -193,29 +201,45 @@ def _by_tile(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[int
                 yield int(tiles[first]), batch.slice(first, stop - first)
 
 
-def _askings(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    return iter(batch.select(["filter", "lo", "hi"]).to_pylist())
+def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[Axis]) -> Extents:
+    """Return what accepted subscriptions ask of each axis."""
+    extents = Extents.everything(batch.num_rows, len(axes))
+    is_box = np.asarray(batch.column("lo").is_valid())
+    _set_boxes(extents, batch, np.flatnonzero(is_box), number_names(reader.schema), axes)
+    rows = np.flatnonzero(~is_box)
+    texts = batch.column("filter").take(pa.array(rows)).to_pylist()
+    compiled = reader.read(texts, columns=all(axis.side == "value" for axis in axes))
+    if compiled.bad is not None:
+        raise compiled.bad.error
+    for columns in compiled.columns:
+        for number, axis in enumerate(axes):
+            if axis.attribute in columns.ranges:
+                lo, hi = columns.ranges[axis.attribute]
+                # An integer may lie between two float64.
+                extents.lo[rows[columns.rows], number] = np.nextafter(lo, -np.inf)
+                extents.hi[rows[columns.rows], number] = np.nextafter(hi, np.inf)
+                extents.missing[rows[columns.rows], number] = False
+    for row, filters in compiled.others:
+        for number, axis in enumerate(axes):
+            extents.lo[rows[row], number], extents.hi[rows[row], number], missing = hull(filters, axis)
+            extents.missing[rows[row], number] = missing
+    return extents
 
 
-def subscription_extents(row: dict[str, Any], schema: Schema, axes: list[Axis]) -> list[tuple[float, float, bool]]:
-    """Return what an accepted subscription asks of each axis."""
-    if row["filter"] is not None:
-        filters = compile_source(row["filter"], schema).filters
-        return [hull(filters, axis) for axis in axes]
-    names = number_names(schema)
-    found = []
-    for axis in axes:
-        if axis.side != "value":
-            found.append((-math.inf, math.inf, True))
-            continue
-        lo, hi = (row[side][names.index(axis.attribute)] for side in ("lo", "hi"))
-        found.append((lo, hi, lo == -math.inf and hi == math.inf))
-    return found
-
-
-def _middle(extent: tuple[float, float, bool]) -> float | None:
-    lo, hi, _ = extent
-    return (lo + hi) / 2 if math.isfinite(lo) and math.isfinite(hi) else None
+def _set_boxes(
+    extents: Extents, batch: pa.RecordBatch, rows: npt.NDArray[np.intp], names: list[str], axes: list[Axis]
+) -> None:
+    """Set the extents of the rows that are boxes over the named attributes."""
+    if not len(rows):
+        return
+    lo, hi = (
+        np.asarray(batch.column(name).take(pa.array(rows)).flatten()).reshape(-1, len(names)) for name in ("lo", "hi")
+    )
+    for number, axis in enumerate(axes):
+        if axis.side == "value":
+            place = names.index(axis.attribute)
+            extents.lo[rows, number], extents.hi[rows, number] = lo[:, place], hi[:, place]
+            extents.missing[rows, number] = (lo[:, place] == -np.inf) & (hi[:, place] == np.inf)
 
 
 def _columns(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:

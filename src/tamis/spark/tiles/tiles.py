@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import Manifest, Part
+from tamis.engine.snapshot.places import Place
 from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.spark.columns import arrow_form, partitions_of
@@ -24,7 +25,9 @@ from tamis.spark.tiles.tile_work import (
     LOW,
     TILE,
     TILED,
+    TILES,
     TileBuild,
+    TilePart,
     build_tiles,
     extents_of,
     match_tiles,
@@ -35,9 +38,6 @@ from tamis.spark.tiles.tile_work import (
 from tamis.spark.tiles.tiling import Axis, Tiles, Tiling, axes_for
 
 __all__ = ["TILES", "cut_tiles", "middles_of", "read_tiles", "tiled_deliveries", "tiling_by", "write_tiles"]
-
-#: The file of a version that describes its tiles.
-TILES = "tiles.json"
 
 #: Pieces into which the events of one tile are spread, so that a hot one does not hold everything up.
 _SPREAD = 4
@@ -50,9 +50,9 @@ def tiling_by(accepted: DataFrame, schema: Schema, names: Sequence[str], n: int)
     return cut_tiles(accepted, axes_for(names, schema), schema, n)
 
 
-def write_tiles(accepted: DataFrame, place: Path, schema: Schema, tiling: Tiling) -> list[Part]:
+def write_tiles(accepted: DataFrame, place: Place, schema: Schema, tiling: Tiling) -> list[Part]:
     """Have the executors index accepted subscriptions in tiles, and describe them in `TILES`; return the parts."""
-    task = TileBuild(str(place), schema.to_json(), msgspec.json.encode(tiling).decode())
+    task = TileBuild(place.address, schema.to_json(), msgspec.json.encode(tiling).decode())
     form = T.StructType(
         [*accepted.schema, T.StructField("tile", T.IntegerType()), T.StructField("low", T.IntegerType())]
     )
@@ -60,10 +60,12 @@ def write_tiles(accepted: DataFrame, place: Path, schema: Schema, tiling: Tiling
     rows = accepted.mapInArrow(spread, form).repartition(partitions_of(accepted), "tile").sortWithinPartitions("tile")
     # A line per part of a tile, from the attempts that succeeded.
     built = [read_tile_part(row.part) for row in rows.mapInArrow(partial(build_tiles, task=task), TILED).collect()]
+    if place.is_remote:
+        built = [TilePart(one.tile, msgspec.structs.replace(one.part, home=place.home)) for one in built]
     parts = {tile: [one.part for one in built if one.tile == tile] for tile in sorted({one.tile for one in built})}
     copies = sum(one.part.n_rows for one in built)
     tiles = Tiles(tiling, parts, copies / max(accepted.count(), 1))
-    (place / TILES).write_bytes(msgspec.json.encode(tiles))
+    (place.staging / TILES).write_bytes(msgspec.json.encode(tiles))
     return [one.part for one in built]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,13 +27,26 @@ from tamis.model.subscription import Constraint, Filter, Relation, Spatial, Valu
 from tamis.model.types import Number, Region
 from tamis.model.value_set import Cut
 
-__all__ = ["Axis", "Tiles", "Tiling", "axes_for", "hull"]
+__all__ = ["Axis", "Extents", "Tiles", "Tiling", "axes_for", "hull"]
 
 Cells = npt.NDArray[np.int32]
 
 #: What a subscription asks of an axis: the least and the greatest value, and whether a missing one will do.
 Extent = tuple[float, float, bool]
 _EVERYTHING: Extent = (-math.inf, math.inf, True)
+
+
+class Extents(NamedTuple):
+    """What subscriptions ask of axes, [n, axes] each: the least and the greatest value, and whether none will do."""
+
+    lo: npt.NDArray[np.float64]
+    hi: npt.NDArray[np.float64]
+    missing: npt.NDArray[np.bool_]
+
+    @classmethod
+    def everything(cls, n: int, n_axes: int) -> Extents:
+        """Return the extents of subscriptions that ask nothing."""
+        return cls(np.full((n, n_axes), -np.inf), np.full((n, n_axes), np.inf), np.ones((n, n_axes), np.bool_))
 
 
 class Axis(msgspec.Struct, frozen=True):
@@ -77,14 +90,18 @@ class Tiling(msgspec.Struct, frozen=True):
         """Return the tile that owns a pair, given the lowest tile of either."""
         return self.number([np.maximum(x, y) for x, y in zip(self.cells(a), self.cells(b), strict=True)])
 
-    def of_subscription(self, extents: Sequence[Extent]) -> Cells:
-        """Return the tiles a subscription goes to, the lowest first."""
-        ranges = []
-        for axis, (lo, hi, missing) in zip(self.axes, extents, strict=True):
-            first, last = axis.cells(np.array([lo, hi])).tolist() if lo <= hi else (1, 0)
-            ranges.append(np.array([*([0] if missing else []), *range(first, last + 1)], np.int32))
-        grid = np.meshgrid(*ranges, indexing="ij")
-        return self.number([one.ravel() for one in grid])
+    def of_subscriptions(self, extents: Extents) -> tuple[npt.NDArray[np.int64], Cells]:
+        """Return (subscription, tile) for every tile that a subscription goes to, ascending, its lowest tile first."""
+        rows, cells = np.arange(len(extents.lo)), list[Cells]()
+        for number, axis in enumerate(self.axes):
+            lo, hi, absent = extents.lo[:, number], extents.hi[:, number], extents.missing[:, number]
+            first = axis.cells(lo)
+            width = (np.where(lo <= hi, axis.cells(hi) - first + 1, 0) + absent)[rows]
+            steps = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+            rows, cells = np.repeat(rows, width), [np.repeat(one, width) for one in cells]
+            is_absent = absent[rows]
+            cells.append(np.where(is_absent & (steps == 0), 0, first[rows] + steps - is_absent).astype(np.int32))
+        return rows, self.number(cells)
 
     def of_events(self, columns: dict[str, Column], n: int) -> tuple[npt.NDArray[np.int64], Cells, Cells]:
         """Return (event, tile, lowest tile of the event) for every tile an event lies in."""

@@ -14,6 +14,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.edge.admission import MAX_NAME, check_namespace
 from tamis.routing.edge.requests import Accepted, EventDraft, FindProducer, Rejection, StaleDraftError
 from tamis.routing.edge.rights import Rights
+from tamis.runtime.traces.contexts import read_traceparent
 from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
@@ -35,13 +36,15 @@ async def publish(request: Request) -> Response:
     events = await read_events(request)
     server.access.demand_live(rights)
     producer = _batch(request) if "producer" in request.query_params else None
+    origin = None if server.driver.traces is None else read_traceparent(request.headers.getlist("traceparent"))
     for attempt in range(ATTEMPTS):
         draft = await _drafted(server, events, namespace, rights)
         if producer is not None:
             name, number, after = producer
-            verdict = await server.driver.publish_once(events, namespace, rights, name, number, draft, after)
+            verdict = await server.driver.publish_once(events, namespace, rights, name, number, draft, after, origin)
         else:
-            verdict = await server.driver.publish(events, namespace, rights, f"http:{rights.principal}", draft)
+            name = f"http:{rights.principal}"
+            verdict = await server.driver.publish(events, namespace, rights, name, draft, origin)
         if isinstance(verdict, Accepted):
             return await _accepted(verdict, server.pace(rights.principal), is_numbered=producer is not None)
         if attempt == ATTEMPTS - 1 or not isinstance(verdict.error, StaleDraftError):

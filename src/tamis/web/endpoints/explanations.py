@@ -88,7 +88,7 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
     Their keys hold the names of clients; without names their ids are shown.
     """
     shown: list[dict[str, Any]] = []
-    for neighbour in server.links.all:
+    for neighbour in (name for name in server.links.all if not server.broker.link(name).ring):
         stand_in = server.broker.stand_ins(neighbour, (link, key))
         forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
         covers = ", ".join(map(shown_key, stand_in))

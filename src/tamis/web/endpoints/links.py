@@ -62,6 +62,8 @@ async def resume(request: Request) -> Response:
 async def _change(request: Request, *, is_skipped: bool) -> Response:
     server, name = _demand_admin(request), request.path_params["name"]
     _demand_link(server, name)
+    if ring := server.broker.link(name).ring:
+        raise RefusedError(409, f"the link {name!r} is not used: it closes a ring of brokers ({ring})")
     await server.driver.ask(ChangeLink(SkipLink(name, is_skipped), server.rights(request)))
     return JSONResponse(_shown(server, name))
 
@@ -91,4 +93,5 @@ def _shown(server: Server, name: str) -> dict[str, Any]:
         "when_full": config.when_full,
         "waiting": server.broker.waiting_for(name),
         "dropped": link.counters.dropped,
+        "ring": link.ring,
     }

@@ -158,18 +158,10 @@ def demand_overview(request: Request) -> View:
 
 def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
     broker = server.broker
-    traffic, disk = broker.traffic, broker.disk
+    disk = broker.disk
     return {
         "broker": server.config.name,
-        "totals": {
-            "events": traffic.events,
-            "deliveries": traffic.deliveries,
-            "missed": traffic.missed,
-            "commits": disk.commits,
-            "commit_changes": disk.changes,
-            "commit_seconds": disk.seconds,
-            **{f"webhook_{what}": server.webhooks.counts[what] for what in ("requests", "failures", "deliveries")},
-        },
+        "totals": _totals(server),
         "now": {
             "subscriptions": len(broker.asked),
             "connections": len(broker.connected),
@@ -186,6 +178,21 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
         ],
         "slowest": _slowest(waiting, list(server.links.all)),
         "schema": {name: kind.name for name, kind in broker.schema_of(DEFAULT_NAMESPACE).items()},
+    }
+
+
+def _totals(server: Server) -> dict[str, float]:
+    """Return what was counted since the broker was started."""
+    traffic, disk, traces = server.broker.traffic, server.broker.disk, server.driver.traces
+    return {
+        "events": traffic.events,
+        "deliveries": traffic.deliveries,
+        "missed": traffic.missed,
+        "commits": disk.commits,
+        "commit_changes": disk.changes,
+        "commit_seconds": disk.seconds,
+        **{f"webhook_{what}": server.webhooks.counts[what] for what in ("requests", "failures", "deliveries")},
+        **({} if traces is None else traces.counts),
     }
 
 

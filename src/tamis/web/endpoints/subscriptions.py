@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import secrets
 import time
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -33,8 +34,8 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.admission import check_namespace, subscription_id
-from tamis.routing.edge.checks import Checks, adopt_from, checks_apart
-from tamis.routing.edge.limits import LONG_FILTER
+from tamis.routing.edge.checks import Checks, adopt_from, checks_apart, draft_many
+from tamis.routing.edge.limits import LONG_FILTER, MAX_DELIVERIES
 from tamis.routing.edge.link_names import client_link, client_of, http_link
 from tamis.routing.edge.requests import Draft, Rejection
 from tamis.routing.edge.rights import Rights
@@ -45,10 +46,26 @@ from tamis.web.server import Server, server_of
 from tamis.web.views import View
 from tamis.web.work.pacing import Pace
 
-__all__ = ["change", "create", "delete", "demand_owner", "drafted", "find", "http_link", "listing", "show"]
+__all__ = [
+    "Drafting",
+    "RowError",
+    "change",
+    "create",
+    "delete",
+    "demand_owner",
+    "drafted",
+    "find",
+    "http_link",
+    "listing",
+    "show",
+]
 
 
 Written = TypeVar("Written", bound=msgspec.Struct)
+
+
+#: Subscriptions of a request that are checked together, before others have their turn.
+AT_ONCE = 32
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,7 +81,7 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
     #: The attributes that deliveries carry; all without them.
     fields: tuple[str, ...] = ()
     #: How often consumers may take a message before it goes to the dead letters; 0: as often as they like.
-    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=MAX_DELIVERIES)] = 0
 
 
 class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,7 +93,7 @@ class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
     expires: str | float | int | msgspec.UnsetType | None = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | msgspec.UnsetType = msgspec.UNSET
+    max_deliveries: Annotated[int, msgspec.Meta(ge=0, le=MAX_DELIVERIES)] | msgspec.UnsetType = msgspec.UNSET
 
 
 async def create(request: Request) -> Response:
@@ -85,22 +102,14 @@ async def create(request: Request) -> Response:
     rights = server.rights(request)
     documents, is_one = await read_objects(request)
     server.access.demand_live(rights)
-    requests: list[tuple[Link, m.Subscribe]] = []
-    drafts: dict[str, Draft] = {}
     pace = server.pace(rights.principal)
+    drafting = Drafting(server.broker.checks, rights, pace)
     await pace.begin()
-    for row, document in enumerate(documents):
-        try:
-            given = _read(document, NewSubscription)
-            filter = await _as_json(given.filter, pace)
-            link, message = _asked(server, rights, given, filter)
-            space = message.namespace
-            drafts[space] = await drafted(server.broker.checks, drafts.get(space), message, rights, pace)
-        except TamisError as error:
-            raise _rejected(Rejection(row, error), is_one=is_one) from None
-        requests.append((link, message))
-        await pace.breathe()
-    checked = await server.driver.subscribe(requests, rights, drafts=drafts, must_be_new=True)
+    try:
+        requests = [one async for one in _drafted_requests(server, rights, documents, drafting, pace)]
+    except RowError as error:
+        raise _rejected(error.rejection, is_one=is_one) from None
+    checked = await server.driver.subscribe(requests, rights, drafts=drafting.drafts, must_be_new=True)
     if isinstance(checked, Rejection):
         raise _rejected(checked, is_one=is_one)
     view = View(server.broker, rights)
@@ -110,6 +119,74 @@ async def create(request: Request) -> Response:
         place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
         return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
     return JSONResponse({"subscriptions": shown, "next": None}, 201)
+
+
+async def _drafted_requests(
+    server: Server, rights: Rights, documents: Iterable[dict[str, Any]], drafting: Drafting, pace: Pace
+) -> AsyncIterator[tuple[Link, m.Subscribe]]:
+    """Yield the subscriptions of a request while they are checked; `RowError` names the first that is refused."""
+    for document in documents:
+        try:
+            given = _read(document, NewSubscription)
+            link, message = _asked(server, rights, given, await _as_json(given.filter, pace))
+        except TamisError as error:
+            await drafting.finish()  # one before it may be refused, too
+            raise RowError(Rejection(drafting.count, error)) from None
+        await drafting.add(message)
+        yield link, message
+        await pace.breathe()
+    await drafting.finish()
+
+
+class RowError(Exception):
+    """One of many subscriptions is refused."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        self.rejection = rejection
+
+
+class Drafting:
+    """Checks the subscriptions of a request, those of one namespace that come together as a batch."""
+
+    def __init__(self, checks: Checks, rights: Rights, pace: Pace) -> None:
+        self.drafts: dict[str, Draft] = {}
+        #: Subscriptions that were added.
+        self.count = 0
+        self._checks, self._rights, self._pace = checks, rights, pace
+        self._batch: list[m.Subscribe] = []
+
+    async def add(self, message: m.Subscribe) -> None:
+        """Add one more; `RowError` names the first that is refused."""
+        is_long = len(message.filter) > LONG_FILTER
+        if self._batch and (is_long or message.namespace != self._batch[0].namespace or len(self._batch) >= AT_ONCE):
+            await self.finish()
+        self.count += 1
+        if not is_long:
+            self._batch.append(message)
+            return
+        before, space = self.drafts.get(message.namespace), message.namespace
+        try:
+            self.drafts[space] = await drafted(self._checks, before, message, self._rights, self._pace)
+        except TamisError as error:
+            raise RowError(Rejection(self.count - 1, error)) from None
+
+    async def finish(self) -> None:
+        """Check what was added and not checked yet."""
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        namespace, first = batch[0].namespace, self.count - len(batch)
+        draft = self.drafts.get(namespace)
+        done = 0 if draft is None else len(draft.checked)
+        try:
+            if draft is None:
+                schema = self._checks.content.of(check_namespace(namespace)).schema
+                draft = self.drafts[namespace] = Draft(schema, schema)
+            draft_many(self._checks, draft, namespace, [(message, None) for message in batch], self._rights)
+        except TamisError as error:
+            row = first + (0 if draft is None else len(draft.checked) - done)
+            raise RowError(Rejection(row, error)) from None
+        await self._pace.breathe()
 
 
 async def drafted(checks: Checks, before: Draft | None, message: m.Subscribe, rights: Rights, pace: Pace) -> Draft:

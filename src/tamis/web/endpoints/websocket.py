@@ -72,7 +72,7 @@ async def connect(socket: WebSocket) -> None:
         return
     writer = asyncio.create_task(_write(server.driver, connection, socket))
     try:
-        with server.visitors.staying(digest, connection.close):
+        with server.visitors.staying(digest, connection.end_here):
             await _read(server.driver, connection, socket, _pace(server, connection))
     finally:
         connection.close()

@@ -10,7 +10,7 @@ from tamis.errors import ModelError
 from tamis.model.subscription import SubscriptionId
 from tamis.node.content import Content
 from tamis.routing.policies import find_policy
-from tamis.runtime.event_json import event_as_json
+from tamis.runtime.event_json import payload_as_json
 from tamis.runtime.simulation.network import Network
 from tamis.runtime.simulation.peer_network import PeerNetwork
 from tamis.runtime.simulation.statistics import LinkStatistics
@@ -37,7 +37,7 @@ def compared(arguments: dict[str, Any], content: Content, payloads: Sequence[byt
         (_unlike(id, number, names), filter, namespace)
         for number, (id, filter, namespace) in enumerate(arguments["subscriptions"])
     ]
-    events = [event_as_json(content.read_event(payload), content.schema) for payload in payloads]
+    events = [payload_as_json(payload, content.schema) for payload in payloads]
     topology = Topology.of("balanced", arguments["brokers"])
     trial = Trial(topology, content.schema, subscriptions, events, clients=2 * arguments["brokers"])
     return [_tried(trial.network(name)) for name in policies]

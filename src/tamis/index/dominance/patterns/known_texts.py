@@ -1,8 +1,8 @@
-"""Strings by their parts: what is covered by a pattern holds the literals that the pattern requires.
+"""Finds strings by their parts: a string that a pattern covers contains the literals that the pattern requires.
 
 Strings are numbered: those that stored components accept, or those that are equated. Each view, an attribute and a
 fold, has the numbers under each window of three bytes of their strings. It is made when a pattern first asks by that
-view, and goes on from there whenever it is asked again.
+view, and extended with the new numbers whenever it is used again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class KnownTexts:
         self._texts[number] = None
 
     def at(self, number: int) -> Mapping[str, str]:
-        """Return the strings of a number; none if it was removed."""
+        """Return the strings of a number; empty if it was removed."""
         return self._texts[number] or {}
 
     def find(self, keys: Iterable[Key]) -> Rows | None:
@@ -60,10 +60,10 @@ class KnownTexts:
         lists = sorted((self._list(key, at) for key in keys for at in _places(key)), key=len)
         if not lists:
             return None
-        found: Rows = np.array(lists[0], np.int32)
+        numbers: Rows = np.array(lists[0], np.int32)
         for others in lists[1:_MOST_WINDOWS]:
-            found = found[_are_in(found, others)]
-        return found
+            numbers = numbers[_are_in(numbers, others)]
+        return numbers
 
     def _list(self, key: Key, at: int) -> array[int]:
         view = self._views.setdefault((key.attribute, key.fold), _View(key.attribute, key.fold))
@@ -80,10 +80,10 @@ class _View:
         self._n_read = 0
 
     def read(self, texts: Sequence[Mapping[str, str] | None]) -> None:
-        """Go on with the numbers that were added since."""
+        """Read the numbers that were added since the last call."""
         for number in range(self._n_read, len(texts)):
-            known = texts[number]
-            text = known.get(self._attribute) if known is not None else None
+            texts_of_number = texts[number]
+            text = texts_of_number.get(self._attribute) if texts_of_number is not None else None
             if text is not None:
                 written = fold_text(text, self._fold).encode()
                 for window in {written[at : at + _WINDOW] for at in range(len(written) - _WINDOW + 1)}:
@@ -96,7 +96,7 @@ def _places(key: Key) -> range:
 
 
 def _are_in(numbers: Rows, ascending: array[int]) -> _BoolArray:
-    """Say which numbers are in an ascending list, which is not empty unless ``numbers`` are."""
+    """Return which numbers are in an ascending list, which is not empty unless ``numbers`` are."""
     others = np.array(ascending, np.int32)
-    places = np.minimum(np.searchsorted(others, numbers), max(len(others) - 1, 0))
-    return others[places] == numbers if len(others) else np.zeros(len(numbers), np.bool_)
+    positions = np.minimum(np.searchsorted(others, numbers), max(len(others) - 1, 0))
+    return others[positions] == numbers if len(others) else np.zeros(len(numbers), np.bool_)

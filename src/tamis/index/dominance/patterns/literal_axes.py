@@ -1,4 +1,4 @@
-"""One literal of each stored pattern as a place on an axis, so that the tree finds the patterns that may cover a text.
+"""Stores one literal of each pattern as a position on an axis, so that the tree finds patterns that may cover a text.
 
 A pattern that covers a component accepts every string of the component, so each literal that it requires is in a string
 that is known of the component (`known_texts`). One literal of each stored pattern has a number, and the pattern is
@@ -53,15 +53,15 @@ class LiteralAxes:
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, Fold, Anchor], _View] = {}
-        #: How many patterns stand at each number.
+        #: The number of patterns at each number.
         self._used: list[int] = []
 
     def stored(self, component: Component) -> dict[Place, Side]:
         """Return the sides of a component that is to be stored: one literal for each attribute with patterns."""
         best: dict[str, Key] = {}
         for key in required_keys(component) if component.witnesses else ():
-            known = best.get(key.attribute)
-            if known is None or self._weight(key) < self._weight(known):
+            current = best.get(key.attribute)
+            if current is None or self._weight(key) < self._weight(current):
                 best[key.attribute] = key
         return {(name, LITERAL): self._numbered(key) for name, key in best.items()}
 
@@ -78,18 +78,21 @@ class LiteralAxes:
         options.sort(key=len)
         while math.prod(map(len, options)) > _MOST_WALKS:
             options.pop()
-        return [dict(itertools.chain(*(one.items() for one in some))) for some in itertools.product(*options)]
+        return [
+            dict(itertools.chain(*(sides_of_name.items() for sides_of_name in chosen)))
+            for chosen in itertools.product(*options)
+        ]
 
     def _found(self, name: str, text: str) -> set[int]:
         """Return the numbers of the stored literals that are in a text."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         for (attribute, fold, anchor), view in self._views.items():
             if attribute == name:
                 written = fold_text(text, fold).encode()
-                found.update(
-                    view.numbers[one] for one in _windows(written, anchor, view.lengths) if one in view.numbers
+                numbers.update(
+                    view.numbers[window] for window in _windows(written, anchor, view.lengths) if window in view.numbers
                 )
-        return found
+        return numbers
 
     def _weight(self, key: Key) -> int:
         view = self._views.get((key.attribute, key.fold, key.anchor))
@@ -109,21 +112,21 @@ class LiteralAxes:
 
 def required_keys(component: Component) -> Iterator[Key]:
     """Yield the literals that every string of a component holds, where a single one is required."""
-    for one in component.filter.constraints:
-        if isinstance(one, Like):
-            yield from (group[0] for group in required_groups(one) if len(group) == 1 and group[0].literal)
+    for constraint in component.filter.constraints:
+        if isinstance(constraint, Like):
+            yield from (group[0] for group in required_groups(constraint) if len(group) == 1 and group[0].literal)
 
 
 def known_texts(component: Component, names: set[str] | None = None) -> Mapping[str, str]:
     """Return for attributes with strings one that the component accepts; ``names``: attributes that are of interest."""
     texts = {**component.texts, **component.witnesses}
-    for one in component.filter.constraints:
-        name = one.attribute
-        if isinstance(one, Values) and name not in texts and (names is None or name in names):
-            cuts = one.allowed.cuts
+    for constraint in component.filter.constraints:
+        name = constraint.attribute
+        if isinstance(constraint, Values) and name not in texts and (names is None or name in names):
+            cuts = constraint.allowed.cuts
             if cuts and isinstance(cuts[0][0], str):
                 start, side = cuts[0]
-                texts[name] = "" if one.allowed.from_below else start + "\0" * side
+                texts[name] = "" if constraint.allowed.from_below else start + "\0" * side
     return texts if names is None else {name: text for name, text in texts.items() if name in names}
 
 

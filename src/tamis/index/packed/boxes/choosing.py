@@ -1,4 +1,4 @@
-"""Which layout suits the boxes of a segment: what each would cost per event, counted on a sample of events.
+"""Chooses the layout of a segment by the cost of each layout per event, estimated on a sample of events.
 
 A tree or pair grids, as `grouping` says, are what bitmaps are compared with. If those of some of the boxes cost an
 event more than bitmaps possibly could, all boxes are laid out as bitmaps; if these cost more, also the other way, and
@@ -56,22 +56,22 @@ _MOST_MATCHES: Final = 1 << 20
 _TREE_BLOCK, _TREE_COLUMN = 4.0, 1.2
 _GROUP, _CELL_BLOCK = (6.0, 5.0) if HAS_PERMUTE else (20.0, 20.0)
 _CODED, _LEAF, _TABLE, _COMPARED = 900.0, 8.0, 0.9, 20.0
-#: An event that costs less is left as it is: bitmaps could gain little, and take more memory.
+#: Below this cost per event no bitmaps are tried: they could gain little, and take more memory.
 _CHEAP: Final = 1_000.0
 
 
 class RecentEvents:
-    """The last events that an index was asked about. Threads may share it: a deque's ``append`` is atomic."""
+    """The last events that an index matched. Threads may share it: a deque's ``append`` is atomic."""
 
     def __init__(self) -> None:
         self._points: deque[_FloatArray | Sequence[float]] = deque(maxlen=_SAMPLE)
 
     def note(self, point: _FloatArray | Sequence[float]) -> None:
-        """Note the d values of an event; the caller must not change them afterwards."""
+        """Record the d values of an event; the caller must not change them afterwards."""
         self._points.append(point)
 
     def note_some(self, points: _FloatArray) -> None:
-        """Note some of many events float64[n, d], as copies."""
+        """Record copies of some of many events float64[n, d]."""
         step = max(1, len(points) // _SAMPLE)
         self._points.extend(points[::step][:_SAMPLE].copy())
 
@@ -116,7 +116,7 @@ def build_segment(
 
 
 def _judged(boxes: Boxes, rows: npt.NDArray[np.int32], coding: Coding, layout: int, sample: _Codes) -> Segment:
-    """Return a segment that knows its cost."""
+    """Return a segment with its estimated costs."""
     segment = Segment.build(boxes, rows, coding, layout)
     segment.costs[segment.layout_name] = _cost(segment, sample)
     return segment
@@ -135,11 +135,11 @@ def _least_cost(boxes: Boxes, coding: Coding, sample: _Codes, layout: int) -> fl
     n = boxes.first.size - 1
     slots = np.arange(0, n, -(-n // _JUDGED))
     n_sides = int((boxes.first[slots + 1].astype(np.int64) - boxes.first[slots]).sum())
-    some = Boxes(np.zeros(slots.size + 1, np.uint32), np.empty(n_sides, np.int16), np.empty((n_sides, 2)))
-    take_boxes(boxes, slots, some, 0)
+    chosen = Boxes(np.zeros(slots.size + 1, np.uint32), np.empty(n_sides, np.int16), np.empty((n_sides, 2)))
+    take_boxes(boxes, slots, chosen, 0)
     rows = np.zeros(slots.size, np.int32)
-    columns, own = columns_of(boxes), columns_of(some)
-    return _cost(Segment.build(some, rows, coding, layout), sample[:, np.isin(columns, own)])
+    columns, own = columns_of(boxes), columns_of(chosen)
+    return _cost(Segment.build(chosen, rows, coding, layout), sample[:, np.isin(columns, own)])
 
 
 # ---- the sample
@@ -150,12 +150,12 @@ def _sample_codes(boxes: Boxes, coding: Coding, columns: npt.NDArray[np.int32], 
     points = recent.sample(int(columns[-1]) + 1)[:, columns] if recent is not None else np.empty((0, columns.size))
     if not len(points):
         points = _made_up(boxes, columns)
-    known = ~np.isnan(points) & np.isin(columns, boxes.axis)
-    values = points[known]
-    axis = np.broadcast_to(columns.astype(np.int16), points.shape)[known]
+    is_used = ~np.isnan(points) & np.isin(columns, boxes.axis)
+    values = points[is_used]
+    axis = np.broadcast_to(columns.astype(np.int16), points.shape)[is_used]
     ends = np.stack((values, values), axis=1)
     codes = np.full(points.shape, MISSING, np.int16)
-    codes[known] = coding.codes_of(Boxes(np.zeros(1, np.uint32), np.ascontiguousarray(axis), ends))[:, 1] & -2
+    codes[is_used] = coding.codes_of(Boxes(np.zeros(1, np.uint32), np.ascontiguousarray(axis), ends))[:, 1] & -2
     return codes
 
 

@@ -1,4 +1,4 @@
-"""How a segment's float64 ends became int16 codes: a quantiser, and how much data it was trained on.
+"""The coding of a segment's float64 ends as int16: a quantiser, and the amount of data it was trained on.
 
 Segments share a coding where they can, because an event is coded once per coding. A coding that was
 trained on other data stays correct (codes only tie more often), so it is replaced when a segment is
@@ -95,7 +95,7 @@ class Coding:
         return cls(train_quantiser(used.size, axis, ends), n)
 
     def suits(self, boxes: Boxes) -> bool:
-        """Say whether these boxes can be coded well: all axes known, and not many times the training data."""
+        """Return whether these boxes can be coded well: all axes known, and not many times the training data."""
         used = np.flatnonzero(np.bincount(boxes.axis)) if boxes.axis.size else np.zeros(0, np.int64)
         return boxes.first.size - 1 <= 4 * self.trained_on and self.quantiser.has_axes(used)
 

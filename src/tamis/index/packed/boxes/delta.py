@@ -62,16 +62,16 @@ class Delta(Slots):
         return sum(array.nbytes for array in (*self.boxes, self.rows, self.alive, self._blocks))
 
     def is_poorly_coded(self) -> bool:
-        """Say whether the knots come from so few boxes that most codes would tie."""
+        """Return whether the knots come from so few boxes that most codes would tie."""
         return self.n_slots >= 64 and 8 * self.coding.trained_on < self.n_slots
 
     def has_room(self, boxes: Boxes) -> bool:
-        """Say whether these boxes fit into the free lanes."""
+        """Return whether these boxes fit into the free lanes."""
         n, used = boxes.first.size - 1, int(self.boxes.first[self.n_slots])
         return self.n_slots + n <= CAPACITY and used + boxes.axis.size <= self.boxes.axis.size
 
     def knows(self, boxes: Boxes) -> bool:
-        """Say whether every axis of these boxes is a column with knots (a free box has neither)."""
+        """Return whether every axis of these boxes is a column with knots (a free box has neither)."""
         if boxes.axis.size == 0:
             return True
         return bool(boxes.axis.max() < self._known.size and self._known[boxes.axis].all())

@@ -1,4 +1,4 @@
-"""When boxes are filed under pairs of axes instead of packed into a tree, and under which pairs.
+"""Decides whether boxes are grouped by pairs of axes instead of packed into a tree, and by which pairs.
 
 A tree holds every axis of the segment in every block; with four constraints on twenty axes most of that is
 free space, and its hulls become free too. Pair grids (:mod:`tamis.kernels.boxes.pairs`) read only the two
@@ -28,7 +28,7 @@ _FOLD: Final = 200
 
 
 def is_sparse(boxes: Boxes, n_columns: int) -> bool:
-    """Say whether pair grids suit these boxes: many axes, of which a box constrains less than half on average."""
+    """Return whether pair grids suit these boxes: many axes, of which a box constrains less than half on average."""
     return n_columns > _FEW_AXES and 2 * boxes.axis.size < n_columns * (boxes.first.size - 1)
 
 
@@ -62,9 +62,9 @@ def file_boxes(
 
 
 def _choose_columns(records: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
-    """Return the axes that lanes may name: those that are asked for most often besides the narrowest."""
-    asked = records[:, 6:11:2] != FREE
-    often = np.bincount(records[:, 1:4][asked], minlength=1)
+    """Return the axes that lanes may name: those constrained most often besides the narrowest."""
+    is_bounded = records[:, 6:11:2] != FREE
+    often = np.bincount(records[:, 1:4][is_bounded], minlength=1)
     chosen = np.argsort(-often, kind="stable")[: build.N_FILTERED]
     return np.sort(chosen[often[chosen] > 0]).astype(np.int32)
 

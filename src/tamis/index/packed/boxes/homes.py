@@ -1,4 +1,4 @@
-"""Where rows live: the part that holds a row, and its slot there.
+"""The home of each row: the part that contains it, and its slot there.
 
 A part gets a serial number, never used twice, when the first row moves in; serial 0 means "no home". Invariants, which
 `RowHomes.check_invariants` verifies:
@@ -26,7 +26,7 @@ from tamis.kernels.boxes.bits import adopt_rows
 __all__ = ["BoxPart", "RowHomes"]
 
 _RowArray = npt.NDArray[np.int32]
-#: What holds boxes.
+#: A part that contains boxes.
 BoxPart = Segment | Delta
 
 
@@ -67,12 +67,12 @@ class RowHomes:
             _check_distinct(rows, self._slot_of)
 
     def add(self, part: BoxPart, rows: _RowArray, slots: _RowArray) -> None:
-        """Give rows that :meth:`check_new` has accepted these slots of a part."""
+        """Assign slots of a part to rows that :meth:`check_new` has accepted."""
         self.move(part, rows, slots)
         self._n_rows += rows.size
 
     def add_living(self, part: Segment) -> bool:
-        """Give the rows of a part that was built earlier its living slots; False when a row has a home already."""
+        """Assign the living slots of an existing part to its rows; return False if a row has a home already."""
         live = part.find_live()
         rows = part.rows[live]
         self._make_room(rows)
@@ -82,7 +82,7 @@ class RowHomes:
         return bool((self._slot_of[rows] == live).all())
 
     def move(self, part: BoxPart, rows: _RowArray, slots: _RowArray) -> None:
-        """Give rows that have a home these slots of a part instead."""
+        """Move rows that have a home to these slots of a part."""
         self._home[rows] = self._serial(part)
         self._slot_of[rows] = slots
 
@@ -111,7 +111,7 @@ class RowHomes:
         self._home[rows] = 0
 
     def remove_one(self, row: int) -> None:
-        """Remove one row, ten times as quick as :meth:`remove`; ``KeyError`` when it has no home."""
+        """Remove one row, ten times as fast as :meth:`remove`; raise ``KeyError`` if it has no home."""
         home = self._home
         if not (0 <= row < home.size and home[row]):
             raise KeyError(row)
@@ -160,7 +160,7 @@ class RowHomes:
 
 
 def _widened(array: _RowArray, size: int) -> _RowArray:
-    """Return a longer array that goes on with zeros; the system gives it memory only where something is written."""
+    """Return a longer array, filled with zeros; the system allocates memory only for pages that are written."""
     wider = np.zeros(size, np.int32)
     wider[: array.size] = array
     return wider

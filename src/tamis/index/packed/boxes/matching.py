@@ -1,4 +1,4 @@
-"""Ask a snapshot: buffers of one reader, and the loop that enlarges them.
+"""Matches events against a snapshot, with the buffers of one reader and the loop that enlarges them.
 
 A *snapshot* is a directory and the parts whose arrays it names. The writer replaces the index's snapshot
 and never changes one, so a reader can match against the snapshot it holds for any time, while segments
@@ -158,10 +158,10 @@ class Reader:
                 match = self._match_grid if segment[at.LAYOUT] == at.PAIRS else self._match_bitmaps
                 events, rows = match(segment, lows, highs)
                 pairs.append((events + np.int32(begin), rows))
-        found = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
+        joined = np.concatenate([events for events, _ in pairs]), np.concatenate([rows for _, rows in pairs])
         offsets, cursor = np.empty(low.shape[0] + 1, np.int64), np.empty(low.shape[0], np.int64)
-        out = np.empty(parts[1].size + found[0].size, np.int32)
-        join_csr(parts, found, offsets, cursor, out)
+        out = np.empty(parts[1].size + joined[0].size, np.int32)
+        join_csr(parts, joined, offsets, cursor, out)
         return offsets, out
 
     def meet(self, snapshot: Snapshot, low: _FloatArray, high: _FloatArray, met: npt.NDArray[np.bool_]) -> None:
@@ -227,12 +227,12 @@ class Reader:
             if staged:
                 out = self._emit_in_order(directory, (lows, highs), order, own, out)
                 continue
-            found = np.zeros(order.size + 1, np.int64)
-            self._stage = self._match_each(directory, (lows, highs), found, self._stage)
+            counted = np.zeros(order.size + 1, np.int64)
+            self._stage = self._match_each(directory, (lows, highs), counted, self._stage)
             used = int(own[0])
-            if used + found[-1] > out.size:
-                out = _enlarged(out, used, 2 * (used + int(found[-1])))
-            reorder_csr(order, (found, self._stage), own, out)
+            if used + counted[-1] > out.size:
+                out = _enlarged(out, used, 2 * (used + int(counted[-1])))
+            reorder_csr(order, (counted, self._stage), own, out)
         return out
 
     def _emit_in_order(
@@ -251,12 +251,12 @@ class Reader:
             lanes[: starts[done]] = self._lanes[: starts[done]]
             self._lanes = lanes
             done = stage_events(directory, events, done, starts, lanes, self._scratch)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        needed = emit_staged(place, (starts, self._lanes), offsets, out)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        needed = emit_staged(rank, (starts, self._lanes), offsets, out)
         if needed > out.size:
             out = _enlarged(out, int(offsets[0]), int(needed * 1.5))
-            emit_staged(place, (starts, self._lanes), offsets, out)
+            emit_staged(rank, (starts, self._lanes), offsets, out)
         return out
 
     def _match_grid(self, grid: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
@@ -304,7 +304,7 @@ class ReaderPool:
         while self._free:
             try:
                 reader = self._free.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 break
             if reader.n_axes == n_axes:
                 return reader

@@ -1,4 +1,4 @@
-"""Merging segments: which, when, and how without stopping anyone.
+"""Merges segments without blocking readers or the writer.
 
 A :class:`MergePlan` is made by the writer (it notes the segments and copies their alive bits), *run* anywhere
 (pure computation on immutable arrays, the GIL is released in the kernels), and *installed* by the writer.
@@ -32,7 +32,7 @@ _MOST_DEAD: Final = 0.3
 
 
 def wants_merge(segments: Sequence[Segment]) -> bool:
-    """Say, quickly, whether `choose_segments` would choose any."""
+    """Return, by a fast check, whether `choose_segments` would choose any."""
     return len(segments) > KEEP or any(_is_mostly_dead(segment) for segment in segments)
 
 

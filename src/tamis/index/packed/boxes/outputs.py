@@ -21,7 +21,7 @@ _RowArray = npt.NDArray[np.int32]
 #: Numbers in an array: with fewer a fresh one costs little, with more it is not kept.
 _LEAST: Final = 1 << 18
 _MOST: Final = 1 << 25
-#: Arrays that are kept: an answer often lives until the next one is there.
+#: Number of arrays in reserve: a result often lives until the next one exists.
 _KEPT: Final = 2
 #: References to an array that only a local variable holds, as ``sys.getrefcount`` counts: it, and its own argument.
 _ALONE: Final = 2
@@ -45,19 +45,19 @@ class Outputs:
     def take(self, size: int) -> _RowArray:
         """Return an array of at least ``size`` uninitialised numbers to which no other reference exists."""
         seen: list[_RowArray] = []
-        found: _RowArray | None = None
-        while found is None and self._rooms and size >= _LEAST:
+        chosen: _RowArray | None = None
+        while chosen is None and self._rooms and size >= _LEAST:
             try:
                 room = self._rooms.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 break
             if sys.getrefcount(room) == _ALONE and size <= room.size <= 4 * size:
-                found = room
+                chosen = room
             else:
                 seen.append(room)
             del room
         self._rooms[:0] = reversed(seen)
-        return np.empty(size, np.int32) if found is None else found
+        return np.empty(size, np.int32) if chosen is None else chosen
 
     def give(self, room: _RowArray) -> None:
         """Keep an array for later; it is not reused while a view of it exists."""

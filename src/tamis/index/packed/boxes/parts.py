@@ -1,4 +1,4 @@
-"""The parts of a box index: one delta, several segments, and how they become fewer.
+"""The parts of a box index: one delta and several segments, and how they are flushed and merged.
 
 * A few boxes enter the *delta*; many at once become a segment.
 * A full delta is flushed: it becomes a segment together with the segments no larger than it, at once,
@@ -33,7 +33,7 @@ _RowArray = npt.NDArray[np.int32]
 
 #: A flush absorbs segments up to this many boxes in all; building them takes a few milliseconds.
 _INLINE: Final = 16_384
-#: A batch larger than this becomes a segment of its own.
+#: A batch larger than this becomes a separate segment.
 _BULK: Final = CAPACITY // 2
 
 #: Numbers of axes, segments and codings; and the coding of a segment.
@@ -84,7 +84,7 @@ class BoxParts:
         return np.concatenate([np.zeros(0, np.int32), *(segment.rows for segment in self._segments)])
 
     def wants_merge(self) -> bool:
-        """Say whether there is something to gain."""
+        """Return whether there is something to gain."""
         return wants_merge(self._segments)
 
     def plan_merge(self) -> MergePlan | None:
@@ -94,7 +94,7 @@ class BoxParts:
         return self._plan
 
     def install(self, plan: MergePlan) -> bool:
-        """Put the result of a plan that has run in the place of its segments; False if the plan lapsed."""
+        """Replace the segments of a plan by its result; return False if the plan lapsed."""
         if plan is not self._plan or not plan.done:
             return False
         self._plan = None
@@ -126,7 +126,7 @@ class BoxParts:
         return arrays
 
     def open_arrays(self, arrays: SavedArrays, n_rows: int) -> int:
-        """Take over the arrays of `to_arrays`, checked, whose rows are below ``n_rows``; return the number of axes.
+        """Open the arrays of `to_arrays` after checking them; rows must be below ``n_rows``. Return the number of axes.
 
         They may be read-only and stay in use; there must be no part yet.
         """
@@ -189,7 +189,7 @@ class BoxParts:
         return sources
 
     def _replace(self, sources: Sequence[BoxPart], result: Segment | None) -> None:
-        """Swap parts for one that holds their living rows; rows that left meanwhile stay away."""
+        """Replace parts by one with their living rows; rows that were removed meanwhile are not added again."""
         self.homes.replace(sources, result)
         self._segments = [s for s in self._segments if not any(s is part for part in sources)]
         if any(part is self._delta for part in sources):

@@ -193,7 +193,7 @@ class Segment(Slots):
 
     @property
     def layout_name(self) -> str:
-        """How this segment is laid out, for statistics."""
+        """The name of the layout, for statistics."""
         return _LAYOUT_NAMES[self.layout]
 
     @property

@@ -1,4 +1,4 @@
-"""Slots with alive bits: what a segment and the delta have in common.
+"""Slots with alive bits; the base of a segment and of the delta.
 
 A slot is born alive and dies once. The writer clears its bit in place, readers see that at once or at their next call.
 ``n_dead`` counts the slots whose bit was cleared, so ``n_live`` is the number of bits that are set.

@@ -1,4 +1,4 @@
-"""What decides candidates whose boxes only propose: LIKE patterns, regions, balls, and raw values at last.
+"""Decides candidates whose boxes are not exact: by LIKE patterns, regions, balls, and finally raw values.
 
 `combined` asks all kinds for many pairs at once; `entries` keeps which row needs which of them. Start with `combined`.
 """

@@ -1,4 +1,4 @@
-"""Balls that come with other constraints: the box of such an entry proposes, and decides all but the ball.
+"""Balls with other constraints: the box of such an entry decides everything but the ball.
 
 The balls stand in columns, one set for each attribute and dimension, in the order of their entries; an entry's ball is
 found by bisection. So a table of events meets them without a loop in Python, and only a vector within rounding of a rim
@@ -53,7 +53,7 @@ class _Columns(NamedTuple):
         stop = self.n + len(balls)
         if stop > len(self.radii):
             room = max(_FIRST_ROOM, 2 * self.n, stop)
-            arrays = tuple(np.resize(one, (room, *one.shape[1:])) for one in arrays)
+            arrays = tuple(np.resize(array, (room, *array.shape[1:])) for array in arrays)
         added = slice(self.n, stop)
         arrays[0][added], arrays[1][added] = entries, [ball.center for ball in balls]
         arrays[2][added], arrays[3][added] = [ball.radius for ball in balls], [ball.negated for ball in balls]
@@ -73,16 +73,16 @@ class MixedBalls:
         """Add the balls of ascending entries above all others."""
         groups: dict[tuple[str, int], tuple[list[int], list[Ball]]] = {}
         for entry, ball in zip(entries, balls, strict=True):
-            mine = groups.setdefault((ball.attribute, len(ball.center)), ([], []))
-            mine[0].append(entry)
-            mine[1].append(ball)
-        for key, mine in groups.items():
-            known = self._columns.get(key)
-            if known is None:
+            group = groups.setdefault((ball.attribute, len(ball.center)), ([], []))
+            group[0].append(entry)
+            group[1].append(ball)
+        for key, group in groups.items():
+            columns = self._columns.get(key)
+            if columns is None:
                 shapes = {"balls": 0, "dimension": key[1]}
-                arrays = (np.empty([shapes[str(size)] for size in one.shape], one.dtype) for one in _ARRAYS.values())
-                known = _Columns.of(arrays, 0)
-            self._columns[key] = known.appended(*mine)
+                arrays = (np.empty([shapes[str(size)] for size in form.shape], form.dtype) for form in _ARRAYS.values())
+                columns = _Columns.of(arrays, 0)
+            self._columns[key] = columns.appended(*group)
 
     def decide(
         self,
@@ -91,7 +91,7 @@ class MixedBalls:
         events: npt.NDArray[np.int64],
         vectors_of: Callable[[str], _FloatArray | None],
     ) -> None:
-        """Write the verdict of each pair whose ball can say; the others keep theirs.
+        """Write the verdict of each pair that its ball decides; the others keep theirs.
 
         ``vectors_of`` gives the vectors float64[n, d] of the events, which ``events`` numbers; None if they have none.
         """

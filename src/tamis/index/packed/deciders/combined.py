@@ -1,4 +1,4 @@
-"""Candidates whose boxes only propose, decided for many pairs at once before raw values are compared.
+"""Decides many pairs of candidates whose boxes are not exact, before raw values are compared.
 
 What a box leaves open is most often of one kind: LIKE patterns (`patterns`), regions (`regions`), or one ball
 (`balls`). Each kind has its columns and its kernel, and says YES, NO, or that the pair stays OPEN.
@@ -40,13 +40,13 @@ class Values(Protocol):
 
     @property
     def table(self) -> EventTable | None:
-        """The events as a table; None for a single event, whose strings are best asked one by one."""
+        """The events as a table; None for a single event, whose strings are best tested one at a time."""
 
     def shapes(self, name: str) -> Rings:
         """Return the regions of all events on an attribute; none where there is no value."""
 
     def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
-        """Say which events have geometry that the kernels cannot compare; None: none has."""
+        """Return which events have geometry that the kernels cannot compare; None: none has."""
 
     def vectors(self, name: str, rows: _IntArray) -> _FloatArray | None:
         """Return the vectors of some events on an attribute, NaN where there is none; None when there is no column."""
@@ -74,7 +74,7 @@ class TableOfEvents:
         return column.rings
 
     def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
-        """Say which events have geometry other than points and simple polygons."""
+        """Return which events have geometry other than points and simple polygons."""
         column = self.table.columns.get(name)
         return None if column is None else column.compound
 
@@ -100,7 +100,7 @@ class OneEvent:
         return rings_of(np.array([None if self.compound(name) is not None else value], dtype=object))
 
     def compound(self, name: str) -> npt.NDArray[np.bool_] | None:
-        """Say whether the event has geometry other than a point or a simple polygon."""
+        """Return whether the event has geometry other than a point or a simple polygon."""
         value = self._event.get(name)
         return np.ones(1, np.bool_) if isinstance(value, shapely.Geometry) and not is_plain(value) else None
 
@@ -111,7 +111,7 @@ class OneEvent:
 
 
 class Deciders:
-    """What the boxes of entries leave open, by entry. Readers may go on while a writer appends."""
+    """The open conditions of each entry. Readers may continue while a writer appends."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._questions = Questions(lookup)
@@ -119,7 +119,7 @@ class Deciders:
         self._balls = MixedBalls()
 
     def append(self, numbers: Sequence[int], boxes: Sequence[Box]) -> None:
-        """Take what the boxes of the next entries leave open."""
+        """Add the open conditions of the next entries."""
         self._regions.append([box.regions for box in boxes])
         balls = [(number, box.ball) for number, box in zip(numbers, boxes, strict=True) if box.ball is not None]
         if balls:
@@ -138,10 +138,10 @@ class Deciders:
             return verdicts
         if self._balls:
             if values.table is None:
-                needed, place = event[:1], event
+                needed, position = event[:1], event
             else:
-                needed, place = np.unique(event, return_inverse=True)
-            self._balls.decide(verdicts, entries, place, lambda name: values.vectors(name, needed))
+                needed, position = np.unique(event, return_inverse=True)
+            self._balls.decide(verdicts, entries, position, lambda name: values.vectors(name, needed))
         if values.table is not None:
             self._ask_strings(verdicts, entries, event, values.table, known, axes)
         return verdicts
@@ -161,7 +161,7 @@ class Deciders:
         return self._regions.laid_out(entries)
 
     def adopt(self, regions: RegionTests) -> None:
-        """Take over regions laid out again. For the writer."""
+        """Install regions in a new order. For the writer."""
         self._regions.adopt(regions)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Entries: what the boxes of the special index stand for, in columns.
+"""Entries: the row and filter of each box of the special index, in columns.
 
 Rows come in ascending order and never again, so the entries of a row stand together and are found by
 bisection. Nothing here is an object per subscription: the columns can be saved and mapped again.
@@ -65,13 +65,13 @@ class Entries:
         """Return the entries of a row."""
         if not self._n:
             return range(0)
-        known = self.row[: self._n]
-        return range(int(np.searchsorted(known, row, "left")), int(np.searchsorted(known, row, "right")))
+        used = self.row[: self._n]
+        return range(int(np.searchsorted(used, row, "left")), int(np.searchsorted(used, row, "right")))
 
     def of_rows(self, rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return row and entry of each entry of some rows."""
-        known = self.row[: self._n]
-        starts, stops = np.searchsorted(known, rows, "left"), np.searchsorted(known, rows, "right")
+        used = self.row[: self._n]
+        starts, stops = np.searchsorted(used, rows, "left"), np.searchsorted(used, rows, "right")
         counts = stops - starts
         before = np.cumsum(counts) - counts
         numbers = np.arange(counts.sum()) + np.repeat(starts - before, counts)
@@ -93,7 +93,7 @@ class Entries:
         return entries
 
     def _enlarge(self, room: int) -> None:
-        """Move the columns to larger arrays; readers keep the old ones, which stay right."""
+        """Copy the columns to larger arrays; readers keep the old ones, which stay valid."""
         self.row = np.resize(self.row, room)
         self.filter = np.resize(self.filter, room)
         self.exact = np.resize(self.exact, room)

@@ -1,4 +1,4 @@
-"""What the boxes of entries leave open, answered for a whole table.
+"""Evaluates the open conditions of entries for a whole table.
 
 Most filters that a box cannot decide have one condition that it cannot say: a ``LIKE``, or geometry that kernels do not
 compare, which GEOS is asked about for all events of a geometry at once. Many subscriptions share
@@ -32,7 +32,7 @@ _IntArray = npt.NDArray[np.int64]
 #: The conditions that are answered here.
 _Answered = Like | Geometric | Spatial
 
-#: The raw values must be asked; not known yet.
+#: The raw values must be evaluated; not computed yet.
 ASK: Final = -1
 _UNKNOWN: Final = -2
 
@@ -49,26 +49,28 @@ class Questions:
 
     def numbers(self, asked: npt.NDArray[np.int32], entries: Entries, axes: Axes) -> npt.NDArray[np.int32]:
         """Return for each asked entry the number of the conditions its box leaves open, or `ASK`."""
-        known = self._number_of
-        if len(known) < len(entries):
-            known = np.concatenate((known, np.full(len(entries) - len(known), _UNKNOWN, np.int32)))
-        found = known[asked]
-        for entry in np.unique(asked[found == _UNKNOWN]).tolist():
-            known[entry] = self._work_out(int(entries.row[entry]), int(entries.filter[entry]), axes)
-        self._number_of = known
-        return known[asked]
+        number_of = self._number_of
+        if len(number_of) < len(entries):
+            number_of = np.concatenate((number_of, np.full(len(entries) - len(number_of), _UNKNOWN, np.int32)))
+        numbers = number_of[asked]
+        for entry in np.unique(asked[numbers == _UNKNOWN]).tolist():
+            number_of[entry] = self._work_out(int(entries.row[entry]), int(entries.filter[entry]), axes)
+        self._number_of = number_of
+        return number_of[asked]
 
     def answers(self, numbers: npt.NDArray[np.int32], event: _IntArray, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Say for each pair of a number, not `ASK`, and an event whether the event meets the open conditions."""
+        """Return for each pair of a number, not `ASK`, and an event whether the event meets the open conditions."""
         answers = np.ones(len(numbers), bool)
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=ASK))
         strings = _Strings(events)
-        for mine in np.split(order, starts[1:]) if len(order) else ():
-            for one in self._conditions[int(numbers[mine[0]])]:
-                mine = mine[answers[mine]]
-                answers[mine] = (
-                    strings.meet(one, event[mine]) if isinstance(one, Like) else _pass(one, event[mine], events)
+        for pairs in np.split(order, starts[1:]) if len(order) else ():
+            for condition in self._conditions[int(numbers[pairs[0]])]:
+                pairs = pairs[answers[pairs]]
+                answers[pairs] = (
+                    strings.meet(condition, event[pairs])
+                    if isinstance(condition, Like)
+                    else _pass(condition, event[pairs], events)
                 )
         return answers
 
@@ -76,9 +78,11 @@ class Questions:
         subscription = self._lookup(row)
         if subscription is None:
             return ASK  # removed meanwhile; the row never comes again
-        found = open_constraints(subscription.filters[filter], axes)
-        answered = tuple(one for one in found or () if isinstance(one, Like | Geometric | Spatial))
-        if found is None or len(answered) < len(found):
+        constraints = open_constraints(subscription.filters[filter], axes)
+        answered = tuple(
+            constraint for constraint in constraints or () if isinstance(constraint, Like | Geometric | Spatial)
+        )
+        if constraints is None or len(answered) < len(constraints):
             return ASK
         number = self._numbers.setdefault(answered, next(self._next))
         self._conditions[number] = answered
@@ -86,7 +90,7 @@ class Questions:
 
 
 def _pass(condition: Geometric | Spatial, event: _IntArray, events: EventTable) -> npt.NDArray[np.bool_]:
-    """Say which events meet a condition on geometry; a missing value meets neither it nor its negation."""
+    """Return which events meet a condition on geometry; a missing value meets neither it nor its negation."""
     met = np.zeros(len(event), bool)
     column = events.columns.get(condition.attribute)
     if column is None:
@@ -108,7 +112,7 @@ class _Strings:
         self._encoded: dict[str, tuple[list[str], _IntArray]] = {}
 
     def meet(self, like: Like, event: _IntArray) -> npt.NDArray[np.bool_]:
-        """Say which events meet a pattern; a missing value meets neither it nor its negation."""
+        """Return which events meet a pattern; a missing value meets neither it nor its negation."""
         column = self._events.columns.get(like.attribute)
         if column is None:
             return np.zeros(len(event), bool)
@@ -118,8 +122,8 @@ class _Strings:
             self._encoded[like.attribute] = codes.dictionary.to_pylist(), numbers
         texts, number = self._encoded[like.attribute]
         present = column.present[event]
-        needed, place = np.unique(number[event[present]], return_inverse=True)
+        needed, inverse = np.unique(number[event[present]], return_inverse=True)
         fits = np.array([meets(like, texts[i]) for i in needed.tolist()], bool)
         met = np.zeros(len(event), bool)
-        met[present] = fits[place]
+        met[present] = fits[inverse]
         return met

@@ -1,4 +1,4 @@
-"""Regions behind boxes: the polygons of entries in columns, so that candidates are decided in batches.
+"""The polygons of entries in columns, so that candidates are decided in batches.
 
 A box proposes by bounding boxes; for an entry of which nothing but regions is left to ask, the polygons and the
 wanted relations stand here in flat arrays, and one kernel decides all candidates of a table
@@ -55,8 +55,8 @@ class RegionTests:
 
     def __init__(self) -> None:
         self._columns = {
-            name: Growing(np.empty((0, *(n for n in one.shape if isinstance(n, int))), one.dtype))
-            for name, one in _COLUMNS.items()
+            name: Growing(np.empty((0, *(n for n in form.shape if isinstance(n, int))), form.dtype))
+            for name, form in _COLUMNS.items()
         }
         for name in ("start", "block_start"):
             self._columns[name].extend(np.zeros(1, np.int64))
@@ -65,15 +65,15 @@ class RegionTests:
 
     def append(self, tests: Sequence[Sequence[tuple[int, Spatial]]]) -> None:
         """Add the tests (axis, constraint) of the next entries; none: the entry is unknown here."""
-        known = len(self._columns["wanted"].values)
-        counts = [len(some) for some in tests]
-        flat = [one for some in tests for one in some]
+        n_before = len(self._columns["wanted"].values)
+        counts = [len(tests_of_entry) for tests_of_entry in tests]
+        flat = [test for tests_of_entry in tests for test in tests_of_entry]
         if flat:
-            self._add_rings(rings_of(np.array([one.region for _, one in flat], dtype=object)))
+            self._add_rings(rings_of(np.array([constraint.region for _, constraint in flat], dtype=object)))
             self.axes |= {axis for axis, _ in flat}
             self._columns["axis"].extend(np.array([axis for axis, _ in flat]))
-            self._columns["wanted"].extend(np.array([relation_set(one.relations) for _, one in flat]))
-        self._columns["first"].extend(known + np.cumsum([0, *counts[:-1]]))
+            self._columns["wanted"].extend(np.array([relation_set(constraint.relations) for _, constraint in flat]))
+        self._columns["first"].extend(n_before + np.cumsum([0, *counts[:-1]]))
         self._columns["count"].extend(np.array(counts))
 
     def decide(self, shapes: Callable[[int], Rings], event: _IntArray, entries: Rows) -> tuple[Verdicts, int]:
@@ -99,11 +99,11 @@ class RegionTests:
 
     def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
         """Return the axes that tests of these entries are about."""
-        known = self.axes
-        asked = np.zeros(max(known, default=-1) + 1, np.bool_)
-        mark_axes(tests, entries, len(known), asked)
-        found: list[int] = np.flatnonzero(asked).tolist()
-        return found
+        axes = self.axes
+        is_asked = np.zeros(max(axes, default=-1) + 1, np.bool_)
+        mark_axes(tests, entries, len(axes), is_asked)
+        asked_axes: list[int] = np.flatnonzero(is_asked).tolist()
+        return asked_axes
 
     def laid_out(self, entries: Rows) -> RegionTests:
         """Return the tests of all entries there are, those of the given ones first and in their order.
@@ -127,20 +127,20 @@ class RegionTests:
         return result
 
     def adopt(self, laid_out: RegionTests) -> None:
-        """Take over a layout of the entries there were, and add those that came since. For the writer."""
+        """Install a new order of the earlier entries, and add the later ones. For the writer."""
         columns = {name: column.values for name, column in self._columns.items()}
-        known, n_tests = len(laid_out._columns["count"].values), len(laid_out._columns["wanted"].values)
-        laid_out._columns["first"].extend(columns["first"][known:])
-        laid_out._columns["count"].extend(columns["count"][known:])
+        n_entries, n_tests = len(laid_out._columns["count"].values), len(laid_out._columns["wanted"].values)
+        laid_out._columns["first"].extend(columns["first"][n_entries:])
+        laid_out._columns["count"].extend(columns["count"][n_entries:])
         laid_out._append_tests(columns, np.arange(n_tests, len(columns["wanted"])))
         self._columns = laid_out._columns
 
     def _append_tests(self, columns: Mapping[str, npt.NDArray[Any]], tests: _IntArray) -> None:
         """Add some tests of other columns behind these."""
         for starts, parts in (("start", "xy"), ("block_start", "blocks")):
-            start, mine = columns[starts], self._columns[starts]
+            start, own_starts = columns[starts], self._columns[starts]
             length = start[tests + 1] - start[tests]
-            mine.extend(mine.values[-1] + np.cumsum(length))
+            own_starts.extend(own_starts.values[-1] + np.cumsum(length))
             self._columns[parts].extend(columns[parts][_spans(start[tests], length)])
         for name in ("axis", "wanted", "turn", "bounds", "inner"):
             self._columns[name].extend(columns[name][tests])
@@ -179,5 +179,5 @@ def _spans(starts: _IntArray, lengths: _IntArray) -> _IntArray:
     array([7, 8, 2, 3, 4])
     """
     before = np.cumsum(lengths) - lengths
-    found: _IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-    return found
+    positions: _IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return positions

@@ -1,4 +1,4 @@
-"""Expressions in conditions: how they are read (`reading`), written (`writing`) and given a meaning (`binding`).
+"""Expressions in conditions: parsing (`reading`), formatting (`writing`) and binding to a schema (`binding`).
 
 `linear` brings numbers into one form, so that conditions on the same sums share an axis; `sets` has the sets of values
 that comparisons stand for.

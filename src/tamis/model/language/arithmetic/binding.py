@@ -54,7 +54,7 @@ class UnknownAttributeError(UnfitError):
 
     def __init__(self, problem: str, text: str | None) -> None:
         super().__init__(problem)
-        #: What was probably meant as a string.
+        #: The name that was probably meant as a string.
         self.text = text
 
 
@@ -81,7 +81,7 @@ def bind_calculated(
 
 
 class _ExpressionBinder:
-    """Gives a meaning to comparisons of two expressions."""
+    """Binds comparisons of two expressions."""
 
     def __init__(self, schema: Schema, bind_plain: Callable[[Node], Predicate]) -> None:
         self._schema = schema
@@ -105,9 +105,9 @@ class _ExpressionBinder:
         text = right if op in ("=", "<>") and isinstance(right, Property) and not self._is_number(left) else None
         kinds = [self._kind(side, text) for side in (left, right)]
         if op not in ("=", "<>") and any(isinstance(kind, Mixed) for kind in kinds):
-            raise UnfitError("values of several types have no order; ask for them with =, <>, IN or A_*")
+            raise UnfitError("values of several types have no order; compare them with =, <>, IN or A_*")
         if all(kind is None or isinstance(kind, Number | Decimal) for kind in kinds):
-            decimals = all(isinstance(self._schema.get(one), Decimal) for one in _operands(left, right))
+            decimals = all(isinstance(self._schema.get(operand), Decimal) for operand in _operands(left, right))
             return self._numbers(self._sum(left, decimals), op, self._sum(right, decimals))
         if is_literal(left) and is_literal(right) and kinds[0] == kinds[1]:
             return TRUE if _TRUTH[op](*(_constant(side) for side in (left, right))) else FALSE
@@ -169,11 +169,11 @@ class _ExpressionBinder:
         if first is None or second is None or not first.agrees_with(second):
             words = [_words(side, kind) for side, kind in zip((left, right), kinds, strict=True)]
             problem = f"{words[0]} cannot be compared with {words[1]}"
-            if isinstance(first, String) and isinstance(right, Property):  # some write strings in double quotes
+            if isinstance(first, String) and isinstance(right, Property):  # perhaps meant as a string
                 problem += f"; a string stands in single quotes: {quoted(right.name)}"
             elif any(isinstance(kind, Timestamp | Date) for kind in kinds):
                 problem += "; a moment is written TIMESTAMP('2026-01-31T12:00:00Z'), a day DATE('2026-01-31')"
-            elif isinstance(left, str):  # some write an attribute like a string
+            elif isinstance(left, str):  # perhaps meant as an attribute
                 problem += f'; an attribute is written without quotes, in JSON {{"property": {json.dumps(left)}}}'
             raise UnfitError(problem)
         sides = [side if isinstance(side, Property) else self._call(_as_call(side)) for side in (left, right)]
@@ -212,7 +212,7 @@ class _ExpressionBinder:
                 else f"; if {shorten(text.name)} is a value, write it in single quotes: {quoted(text.name)}"
             )
             name = None if text is None else text.name
-            raise UnknownAttributeError(f"nothing is known of an attribute {shorten(side.name)}{hint}", name)
+            raise UnknownAttributeError(f"unknown attribute {shorten(side.name)}{hint}", name)
         if not isinstance(kind, ScalarType):
             raise UnfitError(f"{side.name} is {kind.words}, which is not a single value to compare or calculate with")
         return kind
@@ -244,7 +244,7 @@ class _ExpressionBinder:
             raise UnfitError(f"{COMPARE} takes 2 arguments, not {len(call.args)}")
         if function.takes is not None and len(function.takes) != len(call.args):
             raise UnfitError(f"{call.name} takes {len(function.takes)} arguments, not {len(call.args)}")
-        kinds = [self._kind(one) or Number() for one in call.args]
+        kinds = [self._kind(arg) or Number() for arg in call.args]
         wanted = function.takes or (kinds[:1] * 2 if call.name == COMPARE else kinds)
         args = []
         for arg, kind, takes in zip(call.args, kinds, wanted, strict=True):
@@ -271,7 +271,7 @@ def _relation(schema: Schema, call: Call) -> Call:
     for side, kind in zip(sides, kinds, strict=True):
         if not isinstance(kind, wanted):
             needed = "several values: declare tamis.Many" if wanted is Many else "a region"
-            raise UnfitError(f"{side.name} is {kind.words}, and {call.name} asks for {needed}")
+            raise UnfitError(f"{side.name} is {kind.words}, but {call.name} needs {needed}")
     first, second = kinds
     if isinstance(first, Region) and isinstance(second, Region) and first.geodetic != second.geodetic:
         raise UnfitError(f"only one of {sides[0].name} and {sides[1].name} is declared Region(geodetic=True)")
@@ -285,9 +285,7 @@ def _relation(schema: Schema, call: Call) -> Call:
 def _kind_of(schema: Schema, side: Property) -> AttributeType:
     kind = schema.get(side.name)
     if kind is None:
-        raise UnknownAttributeError(
-            f"nothing is known of an attribute {shorten(side.name)}: declare it in a schema", None
-        )
+        raise UnknownAttributeError(f"unknown attribute {shorten(side.name)}: declare it in a schema", None)
     return kind
 
 
@@ -297,16 +295,16 @@ def _check_times(schema: Schema, leaf: Calculated) -> None:
         assert isinstance(side, Property)
         kind = _kind_of(schema, side)
         if not isinstance(kind, Timestamp | Date):
-            raise UnfitError(f"{side.name} is {kind.words}, and the functions T_* ask for timestamps or dates")
+            raise UnfitError(f"{side.name} is {kind.words}, but the functions T_* need timestamps or dates")
 
 
 def _operands(*expressions: Expression) -> Iterator[str]:
     """Yield the attributes of sums and products, and the functions as if they were attributes."""
-    for one in expressions:
-        if isinstance(one, Arithmetic):
-            yield from _operands(one.left, one.right)
-        elif isinstance(one, Property | Call):
-            yield one.name
+    for expression in expressions:
+        if isinstance(expression, Arithmetic):
+            yield from _operands(expression.left, expression.right)
+        elif isinstance(expression, Property | Call):
+            yield expression.name
 
 
 def _named(form: Expression) -> str:
@@ -335,7 +333,7 @@ def _constant(side: Expression) -> Any:
 
 
 def _words(side: Expression, kind: AttributeType | None) -> str:
-    """Return an operand as a sentence names it."""
+    """Return the name of an operand for a message."""
     words = "a number" if kind is None else kind.words
     return f"{expression_text(side)} ({words})" if not isinstance(side, Arithmetic) else words
 
@@ -350,40 +348,40 @@ def learned_types(leaf: Calculated, schema: Schema) -> dict[str, AttributeType]:
     if leaf.is_time:
         kind = next((schema[name] for name in leaf.attributes if name in schema), Timestamp())
         return dict.fromkeys((name for name in leaf.attributes if name not in schema), kind)
-    found: dict[str, AttributeType] = {}
+    types: dict[str, AttributeType] = {}
     sides: list[AttributeType] = []
     unknown: list[str] = []
     for operand in leaf.operands:
         if isinstance(operand, Property):
-            known = schema.get(operand.name)
-            if known is None:
+            known_type = schema.get(operand.name)
+            if known_type is None:
                 unknown.append(operand.name)
             else:
-                sides.append(known)
+                sides.append(known_type)
         else:
-            _learn_inside(operand, schema, found)
+            _learn_inside(operand, schema, types)
             shown = _shown(operand)
             sides += [] if shown is None else [shown]
     if sides or leaf.op in ("<", "<=", ">", ">=", "BETWEEN"):
-        shares = not (leaf.op in ("=", "<>", "IN") and all(isinstance(one, Property) for one in leaf.operands))
+        shares = not (leaf.op in ("=", "<>", "IN") and all(isinstance(operand, Property) for operand in leaf.operands))
         if shares:
-            found = dict.fromkeys(unknown, sides[0] if sides else Number()) | found
-    return found
+            types = dict.fromkeys(unknown, sides[0] if sides else Number()) | types
+    return types
 
 
-def _learn_inside(expression: Expression, schema: Schema, found: dict[str, AttributeType]) -> None:
+def _learn_inside(expression: Expression, schema: Schema, types: dict[str, AttributeType]) -> None:
     if isinstance(expression, Arithmetic):
         for part in (expression.left, expression.right):
             if isinstance(part, Property) and part.name not in schema:
-                found[part.name] = Number()
-            _learn_inside(part, schema, found)
+                types[part.name] = Number()
+            _learn_inside(part, schema, types)
     elif isinstance(expression, Call):
         function = find_function(expression.name)
         takes = (function.takes if function else None) or ()
         for i, part in enumerate(expression.args):
             if isinstance(part, Property) and part.name not in schema and i < len(takes):
-                found[part.name] = takes[i]
-            _learn_inside(part, schema, found)
+                types[part.name] = takes[i]
+            _learn_inside(part, schema, types)
 
 
 def _shown(expression: Expression) -> AttributeType | None:

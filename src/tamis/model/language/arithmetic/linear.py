@@ -1,4 +1,4 @@
-"""Numbers as sums: an expression becomes ``c1 * t1 + ... + cn * tn + c``, and equal sums are written the same way.
+"""Converts expressions to sums ``c1 * t1 + ... + cn * tn + c``, so that equal sums are written the same way.
 
 A *term* is an attribute, a call, or an operation on other sums that is not itself a sum: a product, quotient or power.
 Two conditions whose sums differ by a factor, an order or a constant have the same terms and coefficients once the
@@ -75,8 +75,8 @@ class Sum(NamedTuple):
 def _common_factor(coefficients: list[Fraction]) -> Fraction:
     """Return what the coefficients are divided by."""
     sign = 1 if coefficients[0] > 0 else -1
-    above = math.gcd(*(one.numerator for one in coefficients))
-    below = math.lcm(*(one.denominator for one in coefficients))
+    above = math.gcd(*(coefficient.numerator for coefficient in coefficients))
+    below = math.lcm(*(coefficient.denominator for coefficient in coefficients))
     factor = Fraction(above, below)
     largest = max(map(abs, coefficients))
     return sign * (factor if largest / factor <= _LARGEST else largest)
@@ -106,7 +106,7 @@ def as_literal(value: Fraction) -> Number:
 
 
 def calculated(op: str, left: Sum, right: Sum) -> Sum:
-    """Return ``left op right``, folded as far as it is a sum; `UnfitError` for what no event can make right."""
+    """Return ``left op right``, folded if it is a sum; raise `UnfitError` if it has no value for any event."""
     if op in "+-":
         return left.plus(right, Fraction(1 if op == "+" else -1))
     if right.is_constant and op in ("/", "%", "div") and right.constant == 0:
@@ -151,7 +151,7 @@ def _opaque(op: str, left: Sum, right: Sum) -> Sum:
     return Sum(terms)
 
 
-def _unscaled(one: Sum) -> Expression:
+def _unscaled(terms: Sum) -> Expression:
     """Return a sum as one expression, its factor included."""
-    factor, expression = one.scaled()
-    return expression if factor == 1 or one.is_constant else Arithmetic("*", as_literal(factor), expression)
+    factor, expression = terms.scaled()
+    return expression if factor == 1 or terms.is_constant else Arithmetic("*", as_literal(factor), expression)

@@ -45,13 +45,13 @@ def n_operations(expression: Expression) -> int:
     """Return how many operators, calls and arguments an expression has; walks without recursion."""
     count, waiting = 0, [expression]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Arithmetic):
+        part = waiting.pop()
+        if isinstance(part, Arithmetic):
             count += 1
-            waiting += (one.left, one.right)
-        elif isinstance(one, Call):
-            count += 1 + len(one.args)
-            waiting += one.args
+            waiting += (part.left, part.right)
+        elif isinstance(part, Call):
+            count += 1 + len(part.args)
+            waiting += part.args
     return count
 
 
@@ -59,12 +59,12 @@ def operators_of(node: Calculated) -> Iterator[str]:
     """Yield the operators of arithmetic in a condition."""
     waiting = list(node.operands)
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, Arithmetic):
-            yield one.op
-            waiting += (one.left, one.right)
-        elif isinstance(one, Call):
-            waiting += one.args
+        expression = waiting.pop()
+        if isinstance(expression, Arithmetic):
+            yield expression.op
+            waiting += (expression.left, expression.right)
+        elif isinstance(expression, Call):
+            waiting += expression.args
 
 
 def condition_of(op: str, operands: tuple[Expression, ...], span: Span | None, negated: bool = False) -> Node:
@@ -137,9 +137,9 @@ class ArithmeticReader:
 
     def call(self, pieces: list[Piece]) -> Piece:
         """Read ``function(arguments)``."""
-        function, given = pieces[0], pieces[2:-1:2]
-        args = tuple(expression_of(piece) for piece in given)
-        depth = max((piece.depth for piece in given), default=0) + 1
+        function, arguments = pieces[0], pieces[2:-1:2]
+        args = tuple(expression_of(piece) for piece in arguments)
+        depth = max((piece.depth for piece in arguments), default=0) + 1
         limits.DEPTH.check(depth)
         return Piece("expression", Call(function.value, args), function.start, pieces[-1].end, depth)
 

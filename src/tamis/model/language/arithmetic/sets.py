@@ -24,7 +24,7 @@ def joined(join: type[AllOf] | type[AnyOf], parts: list[Predicate]) -> Predicate
 
 
 def values_in(attribute: str, allowed: ValueSet, negated: bool) -> Predicate:
-    """Return the condition that a value lies in a set or, negated, that it is there and does not."""
+    """Return the condition that a value lies in a set or, negated, that there is a value outside the set."""
     allowed = allowed.negated() if negated else allowed
     return Values(attribute, allowed) if allowed else FALSE
 

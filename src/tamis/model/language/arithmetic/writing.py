@@ -205,7 +205,7 @@ def written_form(expression: Expression) -> Expression:
 
 
 def with_expression(node: Node, expression: Expression) -> Node:
-    """Return conditions on one name as conditions on an expression; what `COMPARE` says of 0 is a comparison."""
+    """Return conditions on one name as conditions on an expression; `COMPARE` with 0 becomes a comparison."""
     if isinstance(node, And | Or):
         return type(node)(tuple(with_expression(part, expression) for part in node.parts))
     if isinstance(node, Compare):

@@ -165,6 +165,14 @@ _RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
         rf"(?P<before>{_COMPARISON}|(?ai:\bI?LIKE|\bMATCHES))(?P<space>\s*+)(?:{_VALUE}|`(?P<ticked>[^`]*+)`)",
         _compared,
     ),
+    "unquoted": (
+        r"(?P<like>(?ai:\bI?LIKE|\bMATCHES)\s++)(?!(?ai:NULL)\b)(?P<pattern>[^\s'\"()]++)(?=\s*+$|\s++(?ai:AND|OR)\b)",
+        lambda found: found["like"] + _quoted(found["pattern"]),
+    ),
+    "all_strings": (
+        r"(?<![^\s(])\*(?=\s++(?ai:NOT\s++)?+(?ai:I?LIKE|MATCHES)\b)",
+        lambda found: '"*"',
+    ),
     "curly": (r"[“”„«](?P<inside>[^“”„«»]*+)[“”»]", lambda found: _quoted(found["inside"])),
     "curled": (r"[‘’‚](?P<within>[^‘’‚]*+)[‘’]", lambda found: _quoted(found["within"])),
     "name": (r"`(?P<ticks>[^`]*+)`", lambda found: '"' + found["ticks"].replace('"', '""') + '"'),

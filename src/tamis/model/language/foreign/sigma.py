@@ -15,17 +15,17 @@ What has no equivalent is refused by name, never left out: a rule that fires mor
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tamis.errors import MissingExtraError, ModelError, SubscriptionError
+from tamis.errors import MissingExtraError, ModelError, SubscriptionError, shorten
 from tamis.model.language.foreign.sigma_documents import check_document, opened_expression
 from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.foreign.sigma_networks import network_expression
 from tamis.model.language.foreign.sigma_numbers import number_expression
+from tamis.model.language.foreign.sigma_problems import problem_of
 from tamis.model.language.nodes import (
     And,
     Arithmetic,
@@ -57,28 +57,14 @@ _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 def read_sigma_rule(document: Any) -> SigmaRule:
     """Return the rule of a YAML document that was read, or raise `ModelError` that says why it is none."""
     try:
-        from sigma.exceptions import SigmaError, SigmaModifierError
         from sigma.rule import SigmaRule
     except ImportError:
         raise MissingExtraError("reading Sigma rules", "sigma") from None
     checked = check_document(document)
     try:
         return SigmaRule.from_dict(checked)
-    except SigmaModifierError as error:
-        raise ModelError(f"not a valid Sigma rule: {error}{_suggestion(str(error))}") from None
-    except SigmaError as error:
-        raise ModelError(f"not a valid Sigma rule: {error}") from None
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        raise ModelError(f"not a valid Sigma rule: {type(error).__name__}: {error}") from None
-
-
-def _suggestion(message: str) -> str:
-    """Return the modifier that an unknown one may have meant, as the end of a message; nothing if none is near."""
-    from sigma.modifiers import modifier_mapping
-
-    quoted = re.search(r"Unknown modifier '(.*)'", message)
-    near = difflib.get_close_matches(quoted[1], modifier_mapping, 1) if quoted is not None else []
-    return f"; did you mean {near[0]}?" if near else ""
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:  # SigmaError is a ValueError
+        raise ModelError(f"not a valid Sigma rule: {problem_of(checked['detection'], error)}") from None
 
 
 def sigma_node(rule: SigmaRule, fields: Fields) -> Node:
@@ -183,7 +169,7 @@ class _Reader:
         fields, test = self._fields, _TEXT_TESTS[value.starts_with, value.ends_with]
         kind, other_kind = fields.kind(name), fields.kind(value.field)
         if kind != other_kind or kind == "boolean" or (test and kind == "number"):
-            raise SubscriptionError(
+            raise _unfit(
                 f"fieldref compares two strings or two numbers, not {kind} and {other_kind}", name, value.field
             )
         join = _all_of if negated else _any_of
@@ -240,14 +226,20 @@ def _value(attribute: str, value: SigmaType, kind: str) -> Node:
     raise _no_equivalent(attribute, value)
 
 
+def _unfit(problem: str, attribute: str, value: object = None) -> SubscriptionError:
+    shown = "" if value is None else f": {shorten(value)}"
+    return SubscriptionError(f"attribute {attribute!r}: {problem}{shown}", attribute, value)
+
+
 def _no_equivalent(attribute: str, value: SigmaType) -> SubscriptionError:
     from sigma import types
 
     reasons = {
         types.SigmaTimestampPart: "a part of a timestamp (minute, hour, day, ...) cannot be compared",
+        types.SigmaNull: "a selection, or a value without a field, is empty",
         types.SigmaQueryExpression: "a query in the language of another system has no equivalent",
     }
-    return SubscriptionError(reasons.get(type(value), f"{type(value).__name__} has no equivalent"), attribute)
+    return _unfit(reasons.get(type(value), f"{type(value).__name__} has no equivalent"), attribute)
 
 
 def _keyword(attribute: str, value: SigmaType) -> Node:
@@ -278,24 +270,24 @@ def _string(attribute: str, value: SigmaString, kind: str, fold: Fold) -> Node:
             return IsNull(attribute, negated=True)
         pattern = _pattern(value)
         if kind != "string":
-            raise SubscriptionError(f"a pattern of text is compared with a {kind}", attribute, pattern)
+            raise _unfit(f"a pattern of text is compared with a {kind}", attribute, pattern)
         return _like(attribute, pattern, fold)
     text = _plain(value)
     if kind == "number":
         number = _as_number(text)
         if number is None:
-            raise SubscriptionError("text is compared with a number", attribute, text)
+            raise _unfit("text is compared with a number", attribute, text)
         return Compare(attribute, "=", number)
     if kind == "boolean":
         if text.lower() not in ("true", "false"):
-            raise SubscriptionError("text is compared with a boolean", attribute, text)
+            raise _unfit("text is compared with a boolean", attribute, text)
         return Compare(attribute, "=", text.lower() == "true")
     return _equal(attribute, text, fold)
 
 
 def _number(attribute: str, value: Any, kind: str) -> Node:
     if kind == "boolean":
-        raise SubscriptionError("a number is compared with a boolean", attribute, value.number)
+        raise _unfit("a number is compared with a boolean", attribute, value.number)
     return (
         Compare(attribute, "=", value.number)
         if kind == "number"
@@ -305,7 +297,7 @@ def _number(attribute: str, value: Any, kind: str) -> Node:
 
 def _boolean(attribute: str, value: Any, kind: str) -> Node:
     if kind == "number":
-        raise SubscriptionError("true or false is compared with a number", attribute, value.boolean)
+        raise _unfit("true or false is compared with a number", attribute, value.boolean)
     if kind == "boolean":
         return Compare(attribute, "=", value.boolean)
     return _equal(attribute, str(value.boolean), Fold.CASE)
@@ -316,13 +308,13 @@ def _compared(attribute: str, value: Any, kind: str) -> Node:
     if kind == "number":
         return Compare(attribute, op, number)
     if kind == "boolean":
-        raise SubscriptionError(f"{value.op.name.lower()} compares numbers, and the field is a boolean", attribute)
+        raise _unfit(f"{value.op.name.lower()} compares numbers, and the field is a boolean", attribute)
     return TextTest(attribute, "MATCHES", (number_expression(op, text_of(number)),))
 
 
 def _regex(attribute: str, value: Any, kind: str) -> Node:
     if kind != "string":
-        raise SubscriptionError(f"a regular expression is compared with a {kind}", attribute)
+        raise _unfit(f"a regular expression is compared with a {kind}", attribute)
     flags = "".join(sorted(value.sigma_to_re_flag[flag] for flag in value.flags))
     return TextTest(attribute, "MATCHES", ((f"(?{flags})" if flags else "") + opened_expression(str(value.regexp)),))
 

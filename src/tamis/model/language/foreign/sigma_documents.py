@@ -126,26 +126,34 @@ def _text(value: Any) -> str | None:
 def check_document(document: Any) -> dict[str, Any]:
     """Return the detection of a document as pySigma reads it, or raise `ModelError` that says why there is none."""
     if not isinstance(document, Mapping):
-        raise ModelError(f"a Sigma rule is a YAML mapping, not {type(document).__name__}")
+        form = "a list" if isinstance(document, list) else "a single value"
+        raise ModelError(f"a Sigma rule is a YAML mapping with the keys title, logsource and detection, not {form}")
     for key, reason in _REFUSED.items():
-        if key in document:
+        if key in document and (key == "action" or isinstance(document[key], Mapping)):
             raise ModelError(reason)
     detection = document.get("detection")
     if not isinstance(detection, Mapping):
         raise ModelError("not a valid Sigma rule: it has no detection (a mapping of selections and a condition)")
     respelled = _respelled(detection)
+    selections = [str(name) for name in detection if name != "condition"]
+    if not selections:
+        raise ModelError("not a valid Sigma rule: its detection has no selection, only a condition")
     conditions = detection.get("condition")
+    if conditions in (None, "", []):
+        raise ModelError(
+            f"not a valid Sigma rule: its detection has no condition; write one, such as condition: {selections[0]}"
+        )
     if isinstance(conditions, list):
         respelled["condition"] = [_condition(condition, detection) for condition in conditions]
-    elif "condition" in detection:
+    else:
         respelled["condition"] = _condition(conditions, detection)
     return {"title": "a rule", "logsource": {"category": "any"}, "detection": respelled}
 
 
-def _condition(condition: Any, selections: Mapping[Any, Any]) -> Any:
+def _condition(condition: Any, selections: Mapping[Any, Any]) -> str:
     """Return a condition with its operators in small letters, as pySigma reads them."""
     if not isinstance(condition, str):
-        return condition
+        raise ModelError(f"not a valid Sigma rule: a condition is text or a list of texts, not {condition!r}")
     if "|" in condition:
         aggregation = condition[condition.index("|") :].strip()
         raise ModelError(f"an aggregation ({aggregation}) keeps state between events, which a subscription does not")
@@ -170,7 +178,9 @@ def _values(key: Any, value: Any) -> Any:
         return _respelled(value)
     if isinstance(value, list):
         return [_values(key, item) for item in value]
-    if "re" in modifiers and modifiers <= _FLAGS and value is not None:
+    if "re" in modifiers and value is None:
+        raise ModelError(f"not a valid Sigma rule: field {key!r}: |re needs a regular expression, not an empty value")
+    if "re" in modifiers and modifiers <= _FLAGS:
         return _sealed(str(value))
     if isinstance(value, int | float) and not isinstance(value, bool) and modifiers & _OF_TEXT:
         return str(value)
@@ -191,7 +201,8 @@ def _sealed(expression: str) -> str:
 def opened_expression(text: str) -> str:
     """Return the regular expression that was written in a document.
 
-    >>> opened_expression(check_document({"detection": {"s": {"f|re": "a+"}}})["detection"]["s"]["f|re"])
+    >>> rule = {"detection": {"s": {"f|re": "a+"}, "condition": "s"}}
+    >>> opened_expression(check_document(rule)["detection"]["s"]["f|re"])
     'a+'
     """
     return bytes.fromhex(text.removeprefix(_SEAL)).decode() if text.startswith(_SEAL) else text

@@ -1,5 +1,5 @@
-"""The functions of the language: `calls` makes nodes of calls in text, `temporal` says what the words about time mean.
+"""The functions of the language: `calls` builds nodes from calls in text, `temporal` defines the functions on time.
 
-`suggestions` says what to write instead of functions that do not exist. `parse` and `cql2_json` use them; nothing here
-knows a schema.
+`suggestions` proposes replacements for functions that do not exist. `parse` and `cql2_json` use them; no module here
+uses a schema.
 """

@@ -1,4 +1,4 @@
-"""What to write instead of a function or an operation that there is not."""
+"""Proposes replacements for functions and operations that do not exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INSTEAD |= dict.fromkeys(("IFNULL", "COALESCE", "NVL"), "x IS NULL OR x = 1")
 
 
 def unsupported(name: str, known: Sequence[str]) -> str:
-    """Say that there is no such function or operation, and which one may have been meant.
+    """Return a message that a function or operation does not exist, with the one that was probably meant.
 
     >>> unsupported("S_INTERSECT", ["S_INTERSECTS", "S_WITHIN"])
     'S_INTERSECT is not supported, but S_INTERSECTS is'

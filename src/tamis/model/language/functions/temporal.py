@@ -136,17 +136,17 @@ def relate(function: str, a: Time, b: Time, span: Span | None) -> Node:
     """Return the comparisons that a relation of two intervals is."""
     rules = TEMPORAL_FUNCTIONS[function]
     parts = [
-        _compare((a[mine], -1 if mine == 0 else 1), op, (b[yours], -1 if yours == 0 else 1), span)
-        for mine, op, yours in rules
+        _compare((a[first_end], -1 if first_end == 0 else 1), op, (b[second_end], -1 if second_end == 0 else 1), span)
+        for first_end, op, second_end in rules
     ]
     is_or = function == "T_DISJOINT"
     if any(isinstance(part, Constant) and part.value == is_or for part in parts):
         return Constant(is_or, span)
     deciding = list(dict.fromkeys(part for part in parts if not isinstance(part, Constant)))
-    asked = {part.attribute for part in deciding if isinstance(part, Compare)}
-    # In AND, that an attribute is there is said by any other condition on it; in OR, that it is never met.
+    compared = {part.attribute for part in deciding if isinstance(part, Compare)}
+    # In AND, any other condition on an attribute implies that it has a value; in OR, one that never holds adds nothing.
     neutral = And if is_or else Or
-    unique = tuple(part for part in deciding if not (isinstance(part, neutral) and _attribute(part) in asked))
+    unique = tuple(part for part in deciding if not (isinstance(part, neutral) and _attribute(part) in compared))
     if not unique:
         return Constant(not is_or, span)
     if len(unique) == 1:
@@ -155,7 +155,7 @@ def relate(function: str, a: Time, b: Time, span: Span | None) -> Node:
 
 
 def _if_present(attribute: str, holds: bool, span: Span | None) -> Node:
-    """Return what is true, or false, of every moment, and unknown where the attribute is missing."""
+    """Return a condition that is true, or false, for every timestamp, and unknown if the attribute is missing."""
     sides = tuple(Compare(attribute, op, Instant(0), span) for op in ("<", ">="))
     return Or(sides, span) if holds else And(sides, span)
 

@@ -28,12 +28,12 @@ def with_words(words: Sequence[AnyStr], texts: Sequence[AnyStr], rows: Iterable[
     """Part rows into those whose texts have the longest words of a shape, and the others."""
     longest = sorted(set(words), key=len)[-_LONGEST:]
     first, second, third = (longest * _LONGEST)[:_LONGEST]
-    mine: list[int] = []
+    matching: list[int] = []
     others: list[int] = []
     for row in rows:
         text = texts[row]
-        (mine if first in text and second in text and third in text else others).append(row)
-    return mine, others
+        (matching if first in text and second in text and third in text else others).append(row)
+    return matching, others
 
 
 def literals_between(words: Sequence[AnyStr], texts: Sequence[AnyStr]) -> list[list[AnyStr]] | None:
@@ -60,7 +60,7 @@ def literals_between(words: Sequence[AnyStr], texts: Sequence[AnyStr]) -> list[l
     stride = first + n + bool(words[-1])
     if len(pieces) != stride * len(texts):
         return None
-    literals = [pieces[first + place :: stride] for place in range(n)]
+    literals = [pieces[first + offset :: stride] for offset in range(n)]
     return literals if _joined(words, literals, line) == whole else None
 
 
@@ -95,10 +95,10 @@ def _joined(words: Sequence[AnyStr], literals: Sequence[Sequence[AnyStr]], line:
     """Return texts with a line break between each two."""
     n_rows, stride = len(literals[0]), 2 * len(words)
     pieces = [line] * (n_rows * stride)
-    for place, word in enumerate(words):
-        pieces[2 * place :: stride] = [word] * n_rows
-    for place, column in enumerate(literals):
-        pieces[2 * place + 1 :: stride] = column
+    for position, word in enumerate(words):
+        pieces[2 * position :: stride] = [word] * n_rows
+    for position, column in enumerate(literals):
+        pieces[2 * position + 1 :: stride] = column
     return line[:0].join(pieces[:-1])
 
 
@@ -111,6 +111,6 @@ def _numbers(written: str | bytes, n: int) -> list[Any] | None:
     types = set(map(type, numbers))
     if len(numbers) != n or not types <= {int, float}:
         return None
-    if int in types and not all(INT64_MIN <= one <= UINT64_MAX for one in numbers if type(one) is int):
+    if int in types and not all(INT64_MIN <= number <= UINT64_MAX for number in numbers if type(number) is int):
         return None
-    return [one + 0.0 if type(one) is float else one for one in numbers] if 0.0 in numbers else numbers
+    return [number + 0.0 if type(number) is float else number for number in numbers] if 0.0 in numbers else numbers

@@ -74,8 +74,8 @@ class TextColumns(NamedTuple):
     def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
         """Return some of the subscriptions, under other rows."""
         ranges = {name: (lo[chosen], hi[chosen]) for name, (lo, hi) in self.ranges.items()}
-        places = chosen.tolist()
-        strings = {name: [all[i] for i in places] for name, all in self.strings.items()}
+        positions = chosen.tolist()
+        strings = {name: [all[i] for i in positions] for name, all in self.strings.items()}
         circles = None if self.circles is None else self.circles.take(chosen)
         return TextColumns(rows, ranges, strings, self.is_closed, circles)
 
@@ -138,11 +138,11 @@ def _columns(
             ranges[name] = lo, hi
         usual &= is_usual
     is_closed = circles is None and _is_closed(template.ranges)
-    found = TextColumns(np.array(rows, np.int32), ranges, strings, is_closed, circles)
+    columns = TextColumns(np.array(rows, np.int32), ranges, strings, is_closed, circles)
     if usual.all():
-        return found, []
+        return columns, []
     chosen = np.flatnonzero(usual)
-    return found.take(chosen, found.rows[chosen]), np.flatnonzero(~usual).tolist()
+    return columns.take(chosen, columns.rows[chosen]), np.flatnonzero(~usual).tolist()
 
 
 def _is_closed(ranges: Ranges) -> bool:
@@ -175,8 +175,8 @@ def _find_instant(text: str) -> Instant | None:
 
 
 def _strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
-    is_usual = np.array([one[0] == "'" for one in written], np.bool_)
-    return [literals.unquote(one) for one in written], is_usual
+    is_usual = np.array([literal[0] == "'" for literal in written], np.bool_)
+    return [literals.unquote(literal) for literal in written], is_usual
 
 
 def _bounds(
@@ -199,11 +199,13 @@ def _bounds(
 
 def _numbers(written: Sequence[str]) -> _Floats:
     try:
-        found = np.array(list(map(float, written)))
+        numbers = np.array(list(map(float, written)))
     except ValueError:  # a string in quotes, or a geometry
-        found = np.array([math.nan if one[0] == "'" or one[0].isalpha() else float(one) for one in written])
-    found[np.abs(found) >= _EXACT] = math.nan
-    return found + 0.0
+        numbers = np.array(
+            [math.nan if literal[0] == "'" or literal[0].isalpha() else float(literal) for literal in written]
+        )
+    numbers[np.abs(numbers) >= _EXACT] = math.nan
+    return numbers + 0.0
 
 
 def _number_ends(op: str, value: _Floats) -> tuple[_Floats, _Floats]:

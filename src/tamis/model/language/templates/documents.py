@@ -51,7 +51,7 @@ _Shape = tuple[bytes, ...]
 
 
 class Document(NamedTuple):
-    """What a document means; ``is_canonical``: it is the form in which its filters are written."""
+    """The meaning of a document; ``is_canonical``: the document is the form in which its filters are written."""
 
     filters: tuple[Filter, ...]
     is_canonical: bool
@@ -72,14 +72,14 @@ class _Known(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How filters are written: what stands between the numbers, and which literal of a document each of them is."""
+    """The written form of filters: the words between the numbers, and the literal of a document for each number."""
 
     words: tuple[bytes, ...]
     order: tuple[int, ...]
 
 
 class _Seen(NamedTuple):
-    """A document of a known shape: its literals as they are written, and as they are."""
+    """A document of a known shape: its literals as text and as values."""
 
     known: _Known
     written: list[bytes]
@@ -125,11 +125,11 @@ class JsonTemplates:
         self._seen: set[_Shape] = set()
         #: Shapes of documents with numbers alone that came lately, the last one first.
         self._usual: list[_Shape] = []
-        #: The document that was looked at last, for it is asked about several times.
+        #: The document of the last call, because several methods are called for the same document.
         self._last: tuple[bytes, _Seen | None] = b"", None
 
     def find(self, data: bytes, schema: Schema) -> Document | None:
-        """Return what a document means; None when it needs the ordinary road."""
+        """Return the meaning of a document; None if it must be parsed."""
         if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
             self._seen.clear()
@@ -143,7 +143,7 @@ class JsonTemplates:
         return Document(filters, seen.known.is_canonical and _are_canonical(seen))
 
     def text(self, data: bytes, schema: Schema) -> str | None:
-        """Return the canonical text of a document that some client wrote; None when it needs the ordinary road.
+        """Return the canonical text of a document that some client wrote; None if it must be parsed.
 
         Within the limit on text no other limit depends on the literals of a document.
         """
@@ -165,14 +165,14 @@ class JsonTemplates:
                 of_shape = shapes[shape] = ([], [])
             of_shape[0].append(row)
             of_shape[1].extend(written)
-        for shape, (mine, literals_written) in shapes.items():
-            found = _columns_of(self._shapes.get(shape), mine, literals_written)
-            if found is None:
-                others += mine
+        for shape, (own_rows, literals_written) in shapes.items():
+            batch = _columns_of(self._shapes.get(shape), own_rows, literals_written)
+            if batch is None:
+                others += own_rows
             else:
                 self._note_usual(shape)
-                columns.append(found[0])
-                others += [mine[position] for position in found[1]]
+                columns.append(batch[0])
+                others += [own_rows[position] for position in batch[1]]
         return columns, sorted(others)
 
     def _columns_of_usual(
@@ -181,12 +181,12 @@ class JsonTemplates:
         """Return the documents of usual shapes as columns, the rows among them that cannot be, and all other rows."""
         columns: list[TextColumns] = []
         unusual: list[int] = []
-        for known, mine, numbers in self._numbers_of_usual(documents, rows):
-            if known.types is not None:
-                part, left_out = columns_of_values(known.template, mine, numbers)
+        for shape_form, own_rows, numbers in self._numbers_of_usual(documents, rows):
+            if shape_form.types is not None:
+                part, left_out = columns_of_values(shape_form.template, own_rows, numbers)
                 columns.append(part)
-                unusual += [mine[position] for position in left_out]
-                taken = set(mine)
+                unusual += [own_rows[position] for position in left_out]
+                taken = set(own_rows)
                 rows = [row for row in rows if row not in taken]
         return columns, unusual, rows
 
@@ -195,26 +195,31 @@ class JsonTemplates:
     ) -> Iterator[tuple[_Known, list[int], list[list[Any]]]]:
         """Yield each usual shape with its rows, and their literals by place."""
         for shape in list(self._usual):
-            known = self._shapes.get(shape)
-            if known is None or len(rows) < _COLUMN:
+            shape_form = self._shapes.get(shape)
+            if shape_form is None or len(rows) < _COLUMN:
                 continue
             words = _words_of(shape)
-            mine, others = with_words(words, documents, rows)
-            numbers = numbers_between(words, [documents[row] for row in mine]) if len(mine) >= _COLUMN else None
+            own_rows, others = with_words(words, documents, rows)
+            numbers = numbers_between(words, [documents[row] for row in own_rows]) if len(own_rows) >= _COLUMN else None
             if numbers is not None:
                 rows = others
-                yield known, mine, numbers
+                yield shape_form, own_rows, numbers
 
     def _note_usual(self, shape: _Shape) -> None:
-        """Have documents of a shape tried first, if all of their literals are numbers."""
-        known = self._shapes[shape]
+        """Let documents of a shape be tried first, if all of their literals are numbers."""
+        shape_form = self._shapes[shape]
         is_new = shape not in self._usual
-        if is_new and known is not None and known.types and all(kinds == _NUMBERS for kinds in known.types):
+        if (
+            is_new
+            and shape_form is not None
+            and shape_form.types
+            and all(kinds == _NUMBERS for kinds in shape_form.types)
+        ):
             self._usual.insert(0, shape)
             del self._usual[_USUAL:]
 
     def written(self, data: bytes, schema: Schema) -> bytes | None:
-        """Return a document in the form in which its filters are written; None when it needs the ordinary road.
+        """Return a document in the form in which its filters are written; None if it must be parsed.
 
         It knows ranges of numbers only, which need no filter to be made.
         """
@@ -223,20 +228,20 @@ class JsonTemplates:
             return None
         if seen.known.is_canonical and _are_canonical(seen):
             return data
-        return filled(seen.known.form.words, [[seen.values[place]] for place in seen.known.form.order])[0]
+        return filled(seen.known.form.words, [[seen.values[position]] for position in seen.known.form.order])[0]
 
     def written_many(self, documents: Sequence[bytes], schema: Schema) -> dict[int, bytes]:
-        """Return `written` of the documents that have a usual shape, by row; others need the ordinary road."""
+        """Return `written` of the documents that have a usual shape, by row; others must be parsed."""
         forms: dict[int, bytes] = {}
         rows = list(range(len(documents))) if schema is self._schema else []
-        for known, mine, numbers in self._numbers_of_usual(documents, rows):
-            if known.form is not None and _are_all_ranges(known.template, numbers):
-                written = filled(known.form.words, [numbers[place] for place in known.form.order])
-                forms.update(zip(mine, written, strict=True))
+        for shape_form, own_rows, numbers in self._numbers_of_usual(documents, rows):
+            if shape_form.form is not None and _are_all_ranges(shape_form.template, numbers):
+                written = filled(shape_form.form.words, [numbers[position] for position in shape_form.form.order])
+                forms.update(zip(own_rows, written, strict=True))
         return forms
 
     def is_repeated(self, data: bytes, schema: Schema) -> bool:
-        """Note the shape of a document that has no template; whether it was seen before, so that one will pay."""
+        """Record the shape of a document without a template; return whether it was seen before, so that one pays."""
         if schema is not self._schema:
             return False
         if len(data) > limits.TEXT.most or b',"}' in data or b'["}' in data:
@@ -256,25 +261,27 @@ class JsonTemplates:
         shape, written = _split(data)
         schema = Schema() if self._schema is None else self._schema
         template = checked_template(Template(node, _JsonReader(list(literals_of(node))), schema, open), written)
-        known = None
+        shape_form = None
         if template is not None:
             types = tuple(map(_types_like, literals_of(node))) if can_be_columns(template) else None
             values = template.read(written)
             filters = None if values is None else template.filters(values)
             is_canonical = _is_plain(template) and filters is not None and write(filters) == data
-            known = _Known(template, is_canonical, types, words_between(node), _form_of(template, len(written), write))
-        self._shapes[shape] = known
+            shape_form = _Known(
+                template, is_canonical, types, words_between(node), _form_of(template, len(written), write)
+            )
+        self._shapes[shape] = shape_form
         self._last = b"", None
-        if known is not None:
+        if shape_form is not None:
             self._note_usual(shape)
 
     def _look_at(self, data: bytes) -> _Seen | None:
         """Return a document of a known shape; None if it has none, or another kind of literal."""
         if data != self._last[0]:
             shape, written = _split(data)
-            known = self._shapes.get(shape)
-            values = None if known is None else known.template.read(written)
-            seen = None if known is None or values is None else _Seen(known, written, values)
+            shape_form = self._shapes.get(shape)
+            values = None if shape_form is None else shape_form.template.read(written)
+            seen = None if shape_form is None or values is None else _Seen(shape_form, written, values)
             self._last = data, seen
         return self._last[1]
 
@@ -293,7 +300,7 @@ def _words_of(shape: _Shape) -> list[bytes]:
 
 def _form_of(template: Template, n: int, write: Callable[[tuple[Filter, ...]], bytes]) -> _Form | None:
     """Return how the filters of documents with ``n`` numbers are written; None if they are not ranges of numbers."""
-    marks = [_FIRST_MARK + place for place in range(n)]
+    marks = [_FIRST_MARK + position for position in range(n)]
     if not template.ranges or not _are_ranges(template, marks):
         return None
     filters = template.filters(marks)
@@ -315,20 +322,20 @@ def _types_like(sample: Literal | None) -> frozenset[type]:
 
 
 def _columns_of(
-    known: _Known | None, rows: list[int], written: Sequence[bytes]
+    shape_form: _Known | None, rows: list[int], written: Sequence[bytes]
 ) -> tuple[TextColumns, list[int]] | None:
     """Return the columns of documents of one shape, and the positions left out; None when they cannot be columns."""
-    if known is None or known.types is None or len(rows) < _COLUMN:
+    if shape_form is None or shape_form.types is None or len(rows) < _COLUMN:
         return None
     try:
         values = msgspec.json.decode(b"[" + b",".join(written) + b"]")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    n = len(known.types)
+    n = len(shape_form.types)
     by_literal = [values[i::n] for i in range(n)]
-    if not all(types.issuperset(map(type, column)) for types, column in zip(known.types, by_literal, strict=True)):
+    if not all(types.issuperset(map(type, column)) for types, column in zip(shape_form.types, by_literal, strict=True)):
         return None
-    return columns_of_values(known.template, rows, by_literal)
+    return columns_of_values(shape_form.template, rows, by_literal)
 
 
 def _is_plain(template: Template) -> bool:

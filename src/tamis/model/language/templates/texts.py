@@ -126,7 +126,7 @@ def split_text(text: str) -> Parts | None:
 
 
 def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False) -> Template | None:
-    """Return the template of the texts that have the shape of this one; None when there is none.
+    """Return the template of the texts that have the shape of this one; None if there is none.
 
     The text was compiled under ``schema``; ``open`` is as in `tamis.model.language.bind.bind`.
     """
@@ -134,18 +134,24 @@ def make_template(text: str, parts: Parts, schema: Schema, *, open: bool = False
     if any(map(_FOLDING.search, shape)):
         return None
     node = parse(text)
-    known = list(literals_of(node, is_text=True))
-    reader = _TextReader([_slot(value, before) for value, before in zip(known, shape, strict=False)])
+    node_literals = list(literals_of(node, is_text=True))
+    reader = _TextReader([_slot(value, before) for value, before in zip(node_literals, shape, strict=False)])
     return checked_template(Template(node, reader, schema, open), written)
 
 
 def checked_template(template: Template, written: Sequence[Any]) -> Template | None:
     """Return a template if its reader finds in ``written`` what the parser found there; else None."""
-    known = list(literals_of(template.node, is_text=isinstance(template.reader, _TextReader)))
-    if len(known) != len(written) or None in known or sum(isinstance(value, shapely.Geometry) for value in known) > 1:
+    node_literals = list(literals_of(template.node, is_text=isinstance(template.reader, _TextReader)))
+    if (
+        len(node_literals) != len(written)
+        or None in node_literals
+        or sum(isinstance(value, shapely.Geometry) for value in node_literals) > 1
+    ):
         return None  # the limits on geometries are limits of a whole text
     read = template.read(written)
-    if read is None or [(type(one), one) for one in read] != [(type(one), one) for one in known]:
+    if read is None or [(type(literal), literal) for literal in read] != [
+        (type(literal), literal) for literal in node_literals
+    ]:
         return None
     return template
 
@@ -228,7 +234,7 @@ class _TextReader:
 
     def read(self, written: Sequence[str]) -> list[Filling]:
         """Return the values of all literals of a text."""
-        return [slot(one) for slot, one in zip(self.slots, written, strict=True)]
+        return [slot(literal) for slot, literal in zip(self.slots, written, strict=True)]
 
 
 class Template:
@@ -239,7 +245,7 @@ class Template:
         self.reader = reader
         self._schema = schema
         self._open = open
-        self.has_geometry = any(isinstance(one, SpatialTest | DistanceTest) for one in leaves(node))
+        self.has_geometry = any(isinstance(leaf, SpatialTest | DistanceTest) for leaf in leaves(node))
         #: ``{attribute: (type, conditions)}``, ordered by attribute, if the text is a conjunction of ranges and at most
         #: one circle, else None; and the circle, if there is one.
         self.ranges, self.circle = _conjunction_of(node, schema)
@@ -261,12 +267,12 @@ class Template:
             return None
 
     def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
-        """Return the filters of a text with these literals; None when the text needs the ordinary road."""
+        """Return the filters of a text with these literals; None if the text must be parsed."""
         values = self.read(written)
         return None if values is None else self.filters(values)
 
     def filters(self, values: Sequence[Filling]) -> tuple[Filter, ...] | None:
-        """Return the filters of a text with these values; None when the text needs the ordinary road."""
+        """Return the filters of a text with these values; None if the text must be parsed."""
         try:
             if self.ranges is not None and self.circle is None:
                 return _filled(self.ranges, values)
@@ -366,8 +372,8 @@ def _of_tests(tests: Sequence[TextTest], values: Sequence[Literal]) -> tuple[Fil
         assert isinstance(pattern, str)
         reading_of(pattern, test.fold, test.op == "MATCHES")
         likes.append(Like(test.attribute, pattern, test.negated, test.fold, test.op == "MATCHES"))
-    found = filter_of(likes)
-    return () if found is None else (found,)
+    filter = filter_of(likes)
+    return () if filter is None else (filter,)
 
 
 def _filled(ranges: Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | None:

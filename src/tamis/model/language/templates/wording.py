@@ -33,18 +33,22 @@ def words_between(node: Node) -> tuple[str, ...] | None:
     >>> words_between(parse("price < 100 AND symbol = 'IBM'"))
     ('price < ', ' AND symbol = ', '')
     """
-    known = list(literals_of(node))
-    if not all(isinstance(value, str | int | float) and not isinstance(value, Instant) for value in known):
+    node_literals = list(literals_of(node))
+    if not all(isinstance(value, str | int | float) and not isinstance(value, Instant) for value in node_literals):
         return None
-    marks = [_mark(value, place) for place, value in enumerate(known)]
+    marks = [_mark(value, position) for position, value in enumerate(node_literals)]
     rest, words = format_node(with_values(node, iter(marks))), list[str]()
     for mark in marks:
-        before, found, rest = rest.partition(literal_text(mark))
-        if not found:
+        before, separator, rest = rest.partition(literal_text(mark))
+        if not separator:
             return None
         words.append(before)
     words.append(rest)
-    return tuple(words) if filled_words(words, [one for one in known if one is not None]) == format_node(node) else None
+    return (
+        tuple(words)
+        if filled_words(words, [value for value in node_literals if value is not None]) == format_node(node)
+        else None
+    )
 
 
 def filled_words(words: Sequence[str], values: Sequence[Literal]) -> str:
@@ -82,12 +86,12 @@ class TextDocuments:
         if shape not in self._shapes:
             self._note(text, shape, written)
             return None
-        known = self._shapes[shape]
-        values = None if known is None else known[0].read(written)
-        if known is None or values is None:
+        words = self._shapes[shape]
+        values = None if words is None else words[0].read(written)
+        if words is None or values is None:
             return None
         pieces = [b""] * (2 * len(values) + 1)
-        pieces[::2], pieces[1::2] = known[1], map(msgspec.json.encode, values)
+        pieces[::2], pieces[1::2] = words[1], map(msgspec.json.encode, values)
         return b"".join(pieces)
 
     def find_many(self, texts: Sequence[str]) -> list[bytes | None]:
@@ -95,12 +99,12 @@ class TextDocuments:
         documents: list[bytes | None] = [None] * len(texts)
         rows = list(range(len(texts)))
         for shape in list(self._usual):
-            known = self._shapes.get(shape)
-            mine, others = with_words(shape, texts, rows)
-            chosen = [texts[row] for row in mine]
-            numbers = numbers_between(shape, chosen) if known is not None and len(mine) >= _FEW else None
-            if known is not None and numbers is not None:
-                for row, document in zip(mine, filled(known[1], numbers), strict=True):
+            words = self._shapes.get(shape)
+            own_rows, others = with_words(shape, texts, rows)
+            chosen = [texts[row] for row in own_rows]
+            numbers = numbers_between(shape, chosen) if words is not None and len(own_rows) >= _FEW else None
+            if words is not None and numbers is not None:
+                for row, document in zip(own_rows, filled(words[1], numbers), strict=True):
                     documents[row] = document
                 rows = others
         for row in rows:
@@ -127,19 +131,19 @@ def _is_number(value: Literal | None) -> bool:
 
 def _json_words(node: Node) -> tuple[bytes, ...] | None:
     """Return what stands between the literals of the document of a tree; None if it cannot be told."""
-    known = list(literals_of(node))
-    if not all(isinstance(value, str | int | float) and not isinstance(value, Instant) for value in known):
+    node_literals = list(literals_of(node))
+    if not all(isinstance(value, str | int | float) and not isinstance(value, Instant) for value in node_literals):
         return None
-    marks = [_mark(value, place) for place, value in enumerate(known)]
+    marks = [_mark(value, position) for position, value in enumerate(node_literals)]
     rest, words = msgspec.json.encode(to_json(with_values(node, iter(marks)))), list[bytes]()
     for mark in marks:
-        before, found, rest = rest.partition(msgspec.json.encode(mark))
-        if not found:
+        before, separator, rest = rest.partition(msgspec.json.encode(mark))
+        if not separator:
             return None
         words.append(before)
     return (*words, rest)
 
 
-def _mark(value: Literal | None, place: int) -> Literal:
+def _mark(value: Literal | None, position: int) -> Literal:
     """Return a literal whose text no other part of a filter is likely to have."""
-    return f"{_PRIVATE}{place}{_PRIVATE}" if isinstance(value, str) else _FIRST_NUMBER + place
+    return f"{_PRIVATE}{position}{_PRIVATE}" if isinstance(value, str) else _FIRST_NUMBER + position

@@ -20,7 +20,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class Ip(DiscreteType):
-    """An address such as 10.1.2.3 or 2001:db8::1; ``IP_WITHIN(ip, '10.0.0.0/8')`` asks for a network.
+    """An address such as 10.1.2.3 or 2001:db8::1; ``IP_WITHIN(ip, '10.0.0.0/8')`` tests for a network.
 
     An address of version 4 that is written as one of version 6 (``::ffff:10.1.2.3``) is the one of version 4.
     """
@@ -63,8 +63,8 @@ def _place(address: _Address) -> int:
     return int(address)
 
 
-def _address(place: int) -> _Address:
-    return ipaddress.IPv4Address(place) if place < _VERSION_4 else ipaddress.IPv6Address(place - _VERSION_4)
+def _address(number: int) -> _Address:
+    return ipaddress.IPv4Address(number) if number < _VERSION_4 else ipaddress.IPv6Address(number - _VERSION_4)
 
 
 def network_ends(text: str) -> tuple[str, str]:

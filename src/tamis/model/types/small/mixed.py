@@ -12,6 +12,7 @@ from tamis.model import values
 from tamis.model.language.literals import instant_text
 from tamis.model.language.nodes import Instant, Literal
 from tamis.model.types.base import Form, ScalarType
+from tamis.model.types.number import Number
 from tamis.model.types.string import String
 from tamis.model.value_set import Cut, ValueSet
 from tamis.model.values import UnfitError, Value, words_for
@@ -23,7 +24,7 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.]++(?:[Zz]|[-+][0
 
 @dataclass(frozen=True)
 class Mixed(ScalarType):
-    """A boolean, a number, a string or a moment; values of different types are different. Only equality is asked.
+    """A boolean, a number, a string or a moment; values of different types are different. Only equality can be tested.
 
     The canonical value is the kind in one letter and the value as text: ``b1``, ``n1``, ``n0.5``, ``sIBM``, ``t0``.
     JSON has no moments: a string that is a date or a timestamp with a zone is that moment.
@@ -54,9 +55,27 @@ class Mixed(ScalarType):
         raise UnfitError(f"expected a boolean, a number, a string or a timestamp, not {words_for(value)}")
 
     def to_json(self, value: Any) -> Any:
-        """Return the value of which this is the text."""
-        literal = self.literal(value)
-        return instant_text(literal) if isinstance(literal, Instant) else literal
+        """Return the value of which this is the text; a long decimal stays a text."""
+        return self.wire_to_json(self.to_wire(value))
+
+    def to_wire(self, value: Any) -> Any:
+        """Return the value of which this is the text; a moment is RFC 3339, a long decimal as `Number` writes it.
+
+        >>> [Mixed().to_wire(value) for value in ("b1", "n1", "n0.5", "sb1", "t0")]
+        [True, 1, 0.5, 'b1', '1970-01-01T00:00:00.000000Z']
+        """
+        kind, text = str(value)[:1], str(value)[1:]
+        if kind == "n":
+            return Number().to_wire(_number(text))
+        return instant_text(Instant(int(text))) if kind == "t" else self.literal(value)
+
+    def from_wire(self, value: Any) -> Value:
+        """Return the kind and the value as text; a long decimal is what `to_wire` made of it."""
+        return f"n{_text(Number().from_wire(value))}" if isinstance(value, dict) else self.canonical(value)
+
+    def wire_to_json(self, value: Any) -> Any:
+        """Return a long decimal as text, any other value as it is."""
+        return Number().wire_to_json(value)
 
     def literal(self, value: Value) -> Literal:
         """Return the literal that means a value."""
@@ -65,9 +84,8 @@ class Mixed(ScalarType):
             return text == "1" if kind == "b" else text
         if kind == "t":
             return Instant(int(text))
-        exact = Fraction(text)
-        is_integer = exact.denominator == 1 and values.INT64_MIN <= exact <= values.UINT64_MAX
-        return exact.numerator if is_integer else float(exact)
+        number = _number(text)
+        return float(number) if isinstance(number, Fraction) else number
 
     def from_literal(self, literal: Literal) -> Value:
         """Return the value that a literal means; a moment is one."""
@@ -96,6 +114,14 @@ class Mixed(ScalarType):
         for start, stop in allowed.intervals():
             yield from (cut[0].removesuffix("\0") for cut in (start, stop) if cut is not None)
         yield from ("sx", "sa", "s")
+
+
+def _number(text: str) -> int | float | Fraction:
+    """Return the number of which `_text` made a text."""
+    if "/" in text:
+        return Fraction(text)
+    is_integer = text.removeprefix("-").isdigit() and values.INT64_MIN <= int(text) <= values.UINT64_MAX
+    return int(text) if is_integer else float(text)
 
 
 def _text(value: bool | int | float | Fraction) -> str:

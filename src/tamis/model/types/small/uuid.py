@@ -65,7 +65,7 @@ class Uuid(String):
         """Yield the UUIDs beside the ends of each interval, then the first, the last and one in the middle."""
         ends = (uuid.UUID(str(value)[:36]).int for value, _ in allowed.cuts)
         numbers = [end + step for end in ends for step in (0, 1, -1)]
-        yield from (str(uuid.UUID(int=one)) for one in (*numbers, 0, _LAST, _LAST // 2) if 0 <= one <= _LAST)
+        yield from (str(uuid.UUID(int=number)) for number in (*numbers, 0, _LAST, _LAST // 2) if 0 <= number <= _LAST)
 
     def agrees_with(self, other: AttributeType) -> bool:
         """Whether the other is a UUID; text that literals show may be one, too."""

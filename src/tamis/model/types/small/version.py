@@ -39,7 +39,7 @@ class _Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Version(ScalarType):
-    """A semantic version such as 1.4.0 or 2.0.0-rc.1; what follows a ``+`` (the build) takes no part in the order."""
+    """A semantic version such as 1.4.0 or 2.0.0-rc.1; the build after a ``+`` is ignored in the order."""
 
     name: ClassVar[str] = "version"
     form: ClassVar[Form] = Form.TEXT
@@ -109,7 +109,9 @@ def _key(parts: _Parts) -> str:
     numbers = "".join(_counted(str(number)) for number in parts.numbers)
     if not parts.identifiers:
         return f"{numbers}~"
-    return f"{numbers}-" + "".join(f"#{_counted(one)}" if one.isdigit() else f"a{one}!" for one in parts.identifiers)
+    return f"{numbers}-" + "".join(
+        f"#{_counted(identifier)}" if identifier.isdigit() else f"a{identifier}!" for identifier in parts.identifiers
+    )
 
 
 def _parts(key: str) -> _Parts:
@@ -141,7 +143,7 @@ def _next(parts: _Parts) -> _Parts:
 
 
 def _previous(parts: _Parts) -> _Parts | None:
-    """Return the version of which this is the next one; None when there is none."""
+    """Return the version of which this is the next one; None if there is none."""
     if len(parts.identifiers) > 1 and parts.identifiers[-1] == "0":
         return _Parts(parts.numbers, parts.identifiers[:-1])
     major, minor, patch = parts.numbers

@@ -58,6 +58,7 @@ class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
 async def take(request: Request) -> Response:
     """Give a consumer messages that no other holds; with ``wait`` the answer comes when there is one."""
     server, link, asked = await queue(request)
+    _demand_shareable(link, asked)
     given = convert(await read_json(request), TakeRequest)
     if link in server.webhooks.all:
         raise RefusedError(409, f"subscription {asked.id!r} is read by its webhook; remove that first")
@@ -85,7 +86,8 @@ async def take(request: Request) -> Response:
 
 async def settle(request: Request) -> Response:
     """Acknowledge messages that a consumer holds, in any order, or give them back; ``late`` are those it lost."""
-    server, link, _ = await queue(request)
+    server, link, asked = await queue(request)
+    _demand_shareable(link, asked)
     given = convert(await read_json(request), SettleRequest)
     log = Log(server, link)
     done = tuple(log.place("acknowledge", text) for text in given.acknowledge)
@@ -97,17 +99,20 @@ async def settle(request: Request) -> Response:
 
 
 async def queue(request: Request) -> tuple[Server, Link, m.Subscribe]:
-    """Return the queue that a request names; it must be durable, made over HTTP, and the caller's own."""
+    """Return the queue that a request names; it must be durable and the caller's own."""
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
     asked = server.broker.asked[link, key]
     demand_owner(rights, asked)
-    if client_of(link) is not None:
-        raise RefusedError(409, f"subscription {asked.id!r} belongs to a connected client, which alone reads its queue")
     if not m.about(asked).durable:
         raise RefusedError(409, f"subscription {asked.id!r} is not durable; only a durable one can be shared")
     return server, link, asked
+
+
+def _demand_shareable(link: Link, asked: m.Subscribe) -> None:
+    if client_of(link) is not None:
+        raise RefusedError(409, f"subscription {asked.id!r} belongs to a connected client, which alone reads its queue")
 
 
 def convert(document: dict[str, Any], kind: type[Any]) -> Any:

@@ -1,10 +1,12 @@
-"""``/v1/subscriptions/{id}/dead``: messages that consumers took as often as they may and never acknowledged.
+"""``/v1/subscriptions/{id}/dead``: messages that reached readers as often as they may and were never acknowledged.
 
-They can be read as often as needed, put back behind what waits in the queue (``replay``), or dropped.
+They can be read as often as needed, put back behind what waits in the queue (``replay``), or dropped. The subscriptions
+of a client share a queue: a request sees and changes the letters of the one that it names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,8 +15,9 @@ from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError
 from tamis.node.effects import Link
+from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Drop, Replay
-from tamis.routing.edge.link_names import dead_letters_link
+from tamis.routing.edge.link_names import client_of, dead_letters_link
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.delivery_log import PAGE, Log
 from tamis.web.endpoints.groups.consumers import bodies_of, convert, queue
@@ -32,7 +35,7 @@ class Chosen(msgspec.Struct, forbid_unknown_fields=True):
 
 async def listing(request: Request) -> Response:
     """Show a page of dead letters, the oldest first."""
-    server, link, _ = await queue(request)
+    server, link, asked = await queue(request)
     query, dead = request.query_params, dead_letters_link(link)
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
     if dead not in server.broker.links:  # nothing was ever put there
@@ -40,10 +43,10 @@ async def listing(request: Request) -> Response:
     log, stream = Log(server, dead), server.broker.stream(dead)
     after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
     page = log.read(after, limit)
-    letters = [log.shown(*one) for one in page if not stream.is_settled(one[0])]
+    letters = [log.shown(*one) for one in page if not stream.is_settled(one[0]) and _is_for(one[1], link, asked)]
     after = page[-1][0] if page else after
-    settled = sum(stream.is_settled(number) for number in range(log.acknowledged + 1, log.last + 1))
-    count = log.last - log.acknowledged - settled
+    present = [number for number in range(log.acknowledged + 1, log.last + 1) if not stream.is_settled(number)]
+    count = len(_own(server, link, asked, present))
     return JSONResponse({"letters": letters, "next": log.cursor(after) if after < log.last else None, "count": count})
 
 
@@ -67,7 +70,7 @@ async def drop(request: Request) -> Response:
 async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
     """Return the numbers of the dead letters that a request names; at most a page of them."""
     server_of(request).rights(request)
-    server, link, _ = await queue(request)
+    server, link, asked = await queue(request)
     given = convert(await read_json(request), Chosen)
     if bool(given.cursors) == (given.upto is not None):
         raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
@@ -76,6 +79,22 @@ async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
         return server, link, ()
     log = Log(server, dead)
     if given.upto is None:
-        return server, link, tuple(dict.fromkeys(log.place("cursors", text) for text in given.cursors))
-    last = min(log.place("upto", given.upto), log.last)
-    return server, link, tuple(range(log.acknowledged + 1, min(last, log.acknowledged + MAX_PAGE) + 1))
+        numbers: Sequence[int] = list(dict.fromkeys(log.place("cursors", text) for text in given.cursors))
+    else:
+        numbers = range(log.acknowledged + 1, min(log.place("upto", given.upto), log.last) + 1)
+    return server, link, tuple(_own(server, link, asked, numbers)[:MAX_PAGE])
+
+
+def _own(server: Server, link: Link, asked: m.Subscribe, numbers: Sequence[int]) -> Sequence[int]:
+    """Return those of some dead letters that are of one subscription."""
+    if client_of(link) is None:  # the only one of its queue
+        return numbers
+    bodies = bodies_of(server, dead_letters_link(link), numbers)
+    return [number for number in numbers if number in bodies and _is_for(bodies[number], link, asked)]
+
+
+def _is_for(body: bytes, link: Link, asked: m.Subscribe) -> bool:
+    message = m.decode(body, link)
+    if client_of(link) is None or not isinstance(message, m.Delivery):
+        return True
+    return asked.id in message.subscriptions and asked.namespace == message.event.namespace
