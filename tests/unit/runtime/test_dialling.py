@@ -26,7 +26,8 @@ async def talk_nonsense(connection: ServerConnection) -> None:
 
 def sockets_to(port: int) -> list[asyncio.Transport]:
     """Return the open connections of this process to a port of its own."""
-    transports = [thing for thing in gc.get_objects() if isinstance(thing, asyncio.Transport)]
+    # The type, not isinstance: that would ask a weak proxy whose object is gone, and raise ReferenceError.
+    transports = [thing for thing in gc.get_objects() if issubclass(type(thing), asyncio.Transport)]
     open_transports = [one for one in transports if not one.is_closing()]
     return [one for one in open_transports if (one.get_extra_info("peername") or ("", 0))[1] == port]
 
