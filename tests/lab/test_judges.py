@@ -43,6 +43,16 @@ def test_a_judge_can_say_yes(claim: str) -> None:
     assert judge.judge(judge.passing()).verdict is judge.best, judge.judge(judge.passing())
 
 
+@pytest.mark.parametrize("claim", TESTABLE)
+def test_what_a_judge_says_is_whole(claim: str) -> None:
+    """A second line that is not joined to the first leaves half a sentence."""
+    judge = TESTABLE[claim]
+    assert judge.decide is not None
+    decision = judge.decide(judge.passing())
+    assert decision.our_value == decision.our_value.strip()
+    assert not decision.remark or decision.remark.endswith(".")
+
+
 @pytest.mark.parametrize(("claim", "fault"), FAULTS)
 def test_a_judge_says_no_to(claim: str, fault: str) -> None:
     judge = TESTABLE[claim]

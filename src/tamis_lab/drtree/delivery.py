@@ -99,8 +99,8 @@ def _decide_delivery(rows: Rows) -> Decision:
         all_below("exponent of the mean hops in the number of peers", growth, _LOGARITHMIC),
     ]
     heights = values_of(rows, "height")
-    ours = f"{lost} of {delivered + lost:,} lost; height {heights[0]} to {heights[-1]}, at most "
-    f"{max(column(rows, 'most_hops'))} hops"
+    hops = max(column(rows, "most_hops"))
+    ours = f"{lost} of {delivered + lost:,} lost; height {heights[0]} to {heights[-1]}, at most {hops} hops"
     remark = f"{interval(rows, 'hops'):.1f} hops and {interval(rows, 'messages'):.0f} messages per event on average."
     return Decision(clauses, ours, remark)
 

@@ -78,8 +78,10 @@ def _decide_slowing(rows: Rows) -> Decision:
     ]
     until = max((n for n, some in ordered.items() if all(each.low > 1 for each in some)), default=0)
     ours = ", ".join(f"{kind} {size}: {value:.2f}" for (kind, size), value in shown.items())
-    remark = f"The order of sizes holds up to {until:,} of {max(ordered):,} subscriptions; ranges of large ones grow "
-    "together."
+    remark = (
+        f"The order of sizes holds up to {until:,} of {max(ordered):,} subscriptions; ranges of large ones grow "
+        "together."
+    )
     return Decision(clauses, f"ranges per further subscription, last over first: {ours}", remark)
 
 

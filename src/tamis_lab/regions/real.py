@@ -53,8 +53,8 @@ def _decide_ratios(rows: Rows) -> Decision:
         certain("the same matches with both", same),
         all_below("log10 of the factor between our ratio and the paper's", apart, _NEAR),
     ]
-    remark = f"On real regions: {_listed(where(rows, data=REAL))}. The simplifier leaves "
-    f"{interval(drawn, 'left'):.0%} of filters."
+    left = f"The simplifier leaves {interval(drawn, 'left'):.0%} of filters."
+    remark = f"On real regions: {_listed(where(rows, data=REAL))}. {left}"
     return Decision(clauses, _listed(drawn), remark)
 
 
