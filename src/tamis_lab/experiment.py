@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from tamis_lab.rows import Row, Rows
 from tamis_lab.scale import Scale
 from tamis_lab.verdicts import Judge, Verdict
 
-__all__ = ["SEEDS", "Config", "Experiment", "Finding", "Run", "grid", "repeated"]
+__all__ = ["SEEDS", "Config", "Experiment", "Finding", "Run", "grid"]
 
 Config = dict[str, Any]
 #: Takes a configuration and a seeded generator, and returns rows.
@@ -49,6 +48,7 @@ class Experiment:
     ``configs`` gives the configurations of a scale, each a dict of scalars; ``run`` takes one of them and a seeded
     generator and returns rows. Columns that end in ``_seconds`` are processor times; all others depend on the seed.
     ``claims`` has a judge for each claim; an experiment without claims shows what the product does beside the papers.
+    ``draws`` says how often a configuration is drawn: each draw has a generator of its own, and its rows get a ``seed``.
     ``design`` counts the changes to what rows hold: rows of an earlier design are run again before they are judged.
     """
 
@@ -64,6 +64,7 @@ class Experiment:
     #: What the rows show, in a sentence with their numbers; for experiments beyond the claims.
     lesson: Callable[[Rows], str] | None = None
     design: int = 1
+    draws: int = 1
 
     def judge(self, rows: Rows, scale: Scale) -> list[Finding]:
         """Return the findings on every claim, from rows of this scale."""
@@ -84,16 +85,3 @@ def grid(**choices: Iterable[Any]) -> list[Config]:
     for name, values in choices.items():
         configs = [{**config, name: value} for config in configs for value in list(values)]
     return configs
-
-
-def repeated(run: Run) -> Run:
-    """Return a run that draws a configuration `SEEDS` times: rows of all draws, each with its ``seed``.
-
-    For configurations that take milliseconds; where one draw takes seconds, the seed is a part of the configuration.
-    """
-
-    @wraps(run)
-    def run_all(config: Config, rng: np.random.Generator) -> list[Row]:
-        return [{"seed": seed, **row} for seed, child in enumerate(rng.spawn(SEEDS)) for row in run(config, child)]
-
-    return run_all

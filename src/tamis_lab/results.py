@@ -8,10 +8,11 @@
       z-speedup-1.svg .png  pictures, drawn from the rows
       findings.json         the verdict on every claim
       report.html, .md      everything on one page
-      parts/z-speedup/      configurations that are done while others still run
+      parts/z-speedup/      draws of configurations that are done while others still run
 
 A run that was stopped goes on from its parts. A part is named by what made it (experiment, its design, configuration,
-scale, seed, version of tamis), so that nothing of another run is taken for its own.
+draw, scale, seed, version of tamis, and the commit if a run wants rows of one commit), so that nothing of another run is
+taken for its own.
 """
 
 from __future__ import annotations
@@ -39,14 +40,22 @@ from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.rows import Row
 from tamis_lab.scale import Scale
 
-__all__ = ["Manifest", "Results", "Setting"]
+__all__ = ["Manifest", "Part", "Results", "Setting", "source_commit"]
 
 
 class Setting(NamedTuple):
-    """How large a run is, and where its chances come from."""
+    """How large a run is, where its chances come from, and the commit that all rows must be of ("": any)."""
 
     scale: Scale
     seed: int
+    commit: str = ""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The rows of one draw of a configuration, and the processor seconds that they took."""
+
+    rows: list[dict[str, Any]]
+    processor_seconds: float
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -65,6 +74,8 @@ class Manifest(msgspec.Struct, frozen=True):
     n_rows: int
     #: The experiment's design that made the rows; manifests before there were designs have none.
     design: int = 1
+    #: What all draws took together; manifests before it was measured have none.
+    processor_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,32 +84,34 @@ class Results:
 
     directory: Path
 
-    def part(self, experiment: Experiment, config: Config, setting: Setting) -> Path:
-        """Return the file of one configuration's rows."""
-        made_by = [experiment.name, experiment.design, config, setting.scale, setting.seed, __version__]
+    def part(self, experiment: Experiment, config: Config, draw: int, setting: Setting) -> Path:
+        """Return the file of one draw of a configuration."""
+        made_by = [experiment.name, experiment.design, config, draw, *setting, __version__]
         digest = hashlib.sha256(msgspec.json.encode(made_by, order="sorted")).hexdigest()[:20]
         return self._parts(experiment) / f"{digest}.json"
 
-    def read_part(self, experiment: Experiment, config: Config, setting: Setting) -> list[Row] | None:
-        """Return the rows of a configuration that is done, or None."""
-        path = self.part(experiment, config, setting)
-        return msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]]) if path.exists() else None
+    def read_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting) -> Part | None:
+        """Return a draw that is done, or None."""
+        path = self.part(experiment, config, draw, setting)
+        return msgspec.json.decode(path.read_bytes(), type=Part) if path.exists() else None
 
-    def write_part(self, experiment: Experiment, config: Config, setting: Setting, rows: Sequence[Row]) -> None:
-        """Keep the rows of a configuration."""
-        path = self.part(experiment, config, setting)
+    def write_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting, part: Part) -> None:
+        """Keep a draw."""
+        path = self.part(experiment, config, draw, setting)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, msgspec.json.encode(rows))
+        _replace(path, msgspec.json.encode(part))
 
-    def write(self, experiment: Experiment, setting: Setting, rows: Sequence[Row]) -> None:
+    def write(self, experiment: Experiment, setting: Setting, parts: Sequence[Part]) -> None:
         """Write all rows of an experiment and what they came from; its parts go."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        rows = [row for part in parts for row in part.rows]
         names = list(dict.fromkeys(name for row in rows for name in row))
         table = pa.table({name: [row.get(name) for row in rows] for name in names})
         path = self._rows(experiment)
         pq.write_table(table, path.with_suffix(".writing"), compression="zstd")
         os.replace(path.with_suffix(".writing"), path)
-        manifest = _manifest(experiment, setting, len(rows))
+        spent = sum(part.processor_seconds for part in parts)
+        manifest = _manifest(experiment, setting, len(rows), round(spent, 1))
         _replace(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(manifest)))
         shutil.rmtree(self._parts(experiment), ignore_errors=True)
         with contextlib.suppress(OSError):  # another experiment still has parts
@@ -113,12 +126,12 @@ class Results:
         if not self.has(experiment):
             return False
         found = self.manifest(experiment)
-        if (found.scale, found.seed) != setting:
+        if (found.scale, found.seed) != setting[:2]:
             raise ModelError(
                 f"{self._rows(experiment)} has rows of scale {found.scale}, seed {found.seed}: choose another "
                 "directory with --out, or replace them with --again"
             )
-        return found.tamis == __version__ and self.is_current(experiment)
+        return found.tamis == __version__ and self.is_current(experiment) and setting.commit in ("", found.commit)
 
     def is_current(self, experiment: Experiment) -> bool:
         """Whether the rows of an experiment are of its present design, so that its judges can read them."""
@@ -153,13 +166,13 @@ class Results:
         return self.directory / "parts" / experiment.name
 
 
-def _manifest(experiment: Experiment, setting: Setting, n_rows: int) -> Manifest:
+def _manifest(experiment: Experiment, setting: Setting, n_rows: int, processor_seconds: float) -> Manifest:
     return Manifest(
         experiment=experiment.name,
         scale=setting.scale,
         seed=setting.seed,
         tamis=__version__,
-        commit=_commit(),
+        commit=source_commit(),
         numpy=np.__version__,
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
@@ -167,16 +180,24 @@ def _manifest(experiment: Experiment, setting: Setting, n_rows: int) -> Manifest
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         n_rows=n_rows,
         design=experiment.design,
+        processor_seconds=processor_seconds,
     )
 
 
-def _commit() -> str:
-    """Return the commit of the source tree tamis runs from, or "" for an installed package."""
-    root = Path(__file__).resolve().parents[3]
+def source_commit() -> str:
+    """Return the commit of the source tree tamis runs from, or "" for an installed package.
+
+    ``+changes`` follows the commit where files below src differ from it.
+    """
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return ""
-    told = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return told.stdout.strip()
+    changed = _git(root, "status", "--porcelain", "--", "src")
+    return _git(root, "rev-parse", "HEAD") + ("+changes" if changed else "")
+
+
+def _git(root: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _replace(path: Path, data: bytes) -> None:

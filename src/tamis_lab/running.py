@@ -1,7 +1,12 @@
-"""Runs experiments: each configuration is one Spark task, or one call here; what is done is not done again."""
+"""Runs experiments: the draws of configurations are rows of Spark DataFrames, or calls here; what is done is kept.
+
+A *piece* is one draw of one configuration. Its rows, and the processor time that they took, are kept as soon as it is
+done, so that a run can be stopped at any time, and so that the time of a whole run can be told from its first draws.
+"""
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,17 +16,17 @@ import numpy as np
 
 from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.registry import find_experiment
-from tamis_lab.results import Results, Setting
-from tamis_lab.rows import Row
+from tamis_lab.results import Part, Results, Setting
+from tamis_lab.scale import Scale
 
-__all__ = ["Pieces", "Step", "here", "judge", "on_spark", "run_experiments", "run_piece"]
+__all__ = ["Cost", "Pieces", "Step", "cost_of", "here", "judge", "on_spark", "run_experiments", "run_piece"]
 
 #: Runs pieces of work anywhere and yields ``(place, answer)`` as each is done.
 Pieces = Callable[[Sequence[str]], Iterator[tuple[int, str]]]
 
 
 class Step(NamedTuple):
-    """Progress: ``done`` of ``total`` configurations of an experiment are there."""
+    """Progress: ``done`` of ``total`` pieces of an experiment are there."""
 
     experiment: Experiment
     done: int
@@ -29,24 +34,29 @@ class Step(NamedTuple):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A configuration on its way to a worker."""
+    """A draw of a configuration on its way to a worker."""
 
     experiment: str
     config: dict[str, Any]
     seed: int
+    draw: int
 
 
 def run_piece(text: str) -> str:
-    """Run one configuration: what a worker does. JSON in, the rows as JSON out.
+    """Run one piece: what a worker does. JSON in, a `Part` as JSON out.
 
-    The generator is seeded by the run's seed, the experiment and the configuration, so rows do not depend on who ran
-    what before.
+    The generator is seeded by the run's seed, the experiment, the configuration and the draw, so rows do not depend on
+    who ran what before.
     """
     piece = msgspec.json.decode(text, type=Piece)
     config = msgspec.json.encode(piece.config, order="sorted")
     rng = np.random.default_rng([piece.seed, zlib.crc32(piece.experiment.encode()), zlib.crc32(config)])
-    rows = find_experiment(piece.experiment).run(piece.config, rng)
-    return msgspec.json.encode([{**piece.config, **row} for row in rows], enc_hook=_plain).decode()
+    experiment = find_experiment(piece.experiment)
+    drawn = {"seed": piece.draw} if experiment.draws > 1 else {}
+    started = time.process_time()
+    rows = experiment.run(piece.config, rng.spawn(experiment.draws)[piece.draw] if drawn else rng)
+    part = Part([{**piece.config, **drawn, **row} for row in rows], time.process_time() - started)
+    return msgspec.json.encode(part, enc_hook=_plain).decode()
 
 
 def _plain(value: Any) -> Any:
@@ -74,37 +84,97 @@ def on_spark(master: str | None = None) -> Pieces:
 
 
 def run_experiments(
-    experiments: Sequence[Experiment], results: Results, setting: Setting, run: Pieces, again: bool = False
+    experiments: Sequence[Experiment],
+    results: Results,
+    setting: Setting,
+    run: Pieces,
+    again: bool = False,
+    first: bool = False,
 ) -> Iterator[Step]:
-    """Run experiments and write their rows; yields progress. What is there already is kept unless ``again``."""
+    """Run experiments and write their rows; yields progress. What is there already is kept unless ``again``.
+
+    ``first`` runs one draw of each configuration and writes no rows: `cost_of` then tells what a whole run takes.
+    """
     for experiment in experiments:
-        configs = experiment.configs(setting.scale)
+        pieces = pieces_of(experiment, setting.scale)
         if not again and results.is_done(experiment, setting):
-            yield Step(experiment, len(configs), len(configs))
+            yield Step(experiment, len(pieces), len(pieces))
             continue
-        done = {} if again else _read_parts(experiment, configs, results, setting)
-        yield Step(experiment, len(done), len(configs))
-        waiting = [place for place in range(len(configs)) if place not in done]
-        for at, answer in run([_piece(experiment, configs[place], setting.seed) for place in waiting]):
-            place, rows = waiting[at], msgspec.json.decode(answer, type=list[dict[str, Any]])
-            done[place] = rows
-            results.write_part(experiment, configs[place], setting, rows)
-            if len(done) < len(configs):
-                yield Step(experiment, len(done), len(configs))
-        results.write(experiment, setting, [row for place in range(len(configs)) for row in done[place]])
-        yield Step(experiment, len(configs), len(configs))
+        done = {} if again else _read_parts(experiment, results, setting)
+        yield Step(experiment, len(done), len(pieces))
+        waiting = [i for i, piece in enumerate(pieces) if i not in done and not (first and piece.number)]
+        texts = [_text(experiment, pieces[i], setting.seed) for i in waiting]
+        for at, answer in run(texts):
+            piece, part = pieces[waiting[at]], msgspec.json.decode(answer, type=Part)
+            done[waiting[at]] = part
+            results.write_part(experiment, piece.config, piece.draw, setting, part)
+            if len(done) < len(pieces):
+                yield Step(experiment, len(done), len(pieces))
+        if len(done) == len(pieces):
+            results.write(experiment, setting, [done[i] for i in range(len(pieces))])
+            yield Step(experiment, len(pieces), len(pieces))
 
 
-def _read_parts(
-    experiment: Experiment, configs: Sequence[Config], results: Results, setting: Setting
-) -> dict[int, list[Row]]:
-    """Return the rows of the configurations that an earlier run finished, by place."""
-    found = ((place, results.read_part(experiment, config, setting)) for place, config in enumerate(configs))
-    return {place: rows for place, rows in found if rows is not None}
+class Draw(NamedTuple):
+    """A configuration, which of its draws, and the number of this draw among those that differ by chance alone."""
+
+    config: Config
+    draw: int
+    number: int
 
 
-def _piece(experiment: Experiment, config: Config, seed: int) -> str:
-    return msgspec.json.encode(Piece(experiment.name, config, seed)).decode()
+def pieces_of(experiment: Experiment, scale: Scale) -> list[Draw]:
+    """Return all pieces of an experiment: every draw of every configuration."""
+    return [
+        Draw(config, draw, config.get("seed", draw))
+        for config in experiment.configs(scale)
+        for draw in range(experiment.draws)
+    ]
+
+
+class Cost(NamedTuple):
+    """What an experiment takes: ``pieces``, how many are done, their processor seconds, and those of all of them."""
+
+    experiment: str
+    pieces: int
+    done: int
+    spent_seconds: float
+    expected_seconds: float | None
+
+
+def cost_of(experiment: Experiment, results: Results, setting: Setting) -> Cost:
+    """Tell the processor seconds of an experiment from what is done; None where a configuration has no draw yet.
+
+    A draw that is not done is expected to take the mean of those of its configuration that are.
+    """
+    pieces = pieces_of(experiment, setting.scale)
+    if results.is_done(experiment, setting):
+        spent = results.manifest(experiment).processor_seconds
+        return Cost(experiment.name, len(pieces), len(pieces), spent, spent)
+    parts = _read_parts(experiment, results, setting)
+    groups: dict[bytes, list[float | None]] = {}
+    for i, piece in enumerate(pieces):
+        key = msgspec.json.encode({name: value for name, value in piece.config.items() if name != "seed"})
+        groups.setdefault(key, []).append(parts[i].processor_seconds if i in parts else None)
+    spent, expected = 0.0, 0.0
+    whole = True
+    for times in groups.values():
+        known = [seconds for seconds in times if seconds is not None]
+        spent += sum(known)
+        whole = whole and bool(known)
+        expected += len(times) * sum(known) / max(len(known), 1)
+    return Cost(experiment.name, len(pieces), len(parts), spent, expected if whole else None)
+
+
+def _read_parts(experiment: Experiment, results: Results, setting: Setting) -> dict[int, Part]:
+    """Return what an earlier run finished, by the place of the piece."""
+    pieces = enumerate(pieces_of(experiment, setting.scale))
+    found = ((i, results.read_part(experiment, piece.config, piece.draw, setting)) for i, piece in pieces)
+    return {i: part for i, part in found if part is not None}
+
+
+def _text(experiment: Experiment, piece: Draw, seed: int) -> str:
+    return msgspec.json.encode(Piece(experiment.name, piece.config, seed, piece.draw)).decode()
 
 
 def judge(experiments: Sequence[Experiment], results: Results) -> list[Finding]:

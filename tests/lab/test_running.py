@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
 from tamis.errors import ModelError
+from tamis_lab import registry, running
 from tamis_lab import results as results_module
 from tamis_lab.experiment import Experiment
-from tamis_lab.results import Results, Setting
+from tamis_lab.results import Results, Setting, source_commit
 from tamis_lab.rows import Row
-from tamis_lab.running import here, judge, run_experiments
+from tamis_lab.running import cost_of, here, judge, run_experiments
 from tamis_lab.scale import Scale
 from tamis_lab.verdicts import Verdict
 from tests.lab.toys import RAN
@@ -118,3 +122,50 @@ def test_the_manifest_says_where_rows_came_from(toy: Experiment, results: Result
 def test_rows_that_are_not_there(toy: Experiment, results: Results) -> None:
     with pytest.raises(ModelError, match="run `tamis lab run toy"):
         results.read(toy)
+
+
+def test_a_configuration_that_is_drawn_several_times_goes_on_draw_by_draw(
+    toy: Experiment, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = replace(toy, draws=2)
+    monkeypatch.setitem(registry.EXPERIMENTS, "toy", drawn)
+    list(islice(run_experiments([drawn], results, SMALL, here), 4))  # nothing, one, two, three of six draws
+    rows = run(drawn, results)
+    assert len(RAN) == 6
+    assert [(row["n"], row["seed"]) for row in rows] == [(n, seed) for n in (1, 2, 3) for seed in (0, 1)]
+    assert len({row["value"] for row in rows}) == 6
+
+
+def test_the_first_draws_tell_what_all_will_cost(
+    toy: Experiment, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = replace(toy, draws=4)
+    monkeypatch.setitem(registry.EXPERIMENTS, "toy", drawn)
+    assert cost_of(drawn, results, SMALL).expected_seconds is None
+    monkeypatch.setattr(running.time, "process_time", iter(range(100)).__next__)  # every draw takes a second
+    list(run_experiments([drawn], results, SMALL, here, first=True))
+    assert not results.has(drawn)
+    assert cost_of(drawn, results, SMALL) == ("toy", 12, 3, 3.0, 12.0)
+    run(drawn, results)
+    assert len(RAN) == 12
+    assert cost_of(drawn, results, SMALL) == ("toy", 12, 12, 12.0, 12.0)
+
+
+def test_rows_of_another_commit_are_made_again_when_one_is_wanted(
+    toy: Experiment, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "source_commit", lambda: "abc")
+    run(toy, results)
+    run(toy, results, Setting(Scale.SMALL, 0, "abc"))
+    assert len(RAN) == 3
+    monkeypatch.setattr(results_module, "source_commit", lambda: "def")
+    run(toy, results)  # rows of any commit will do
+    assert len(RAN) == 3
+    run(toy, results, Setting(Scale.SMALL, 0, "def"))
+    assert len(RAN) == 6
+    assert results.manifest(toy).commit == "def"
+
+
+def test_the_commit_is_that_of_the_sources() -> None:
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    assert source_commit().removesuffix("+changes") == head.stdout.strip()

@@ -14,15 +14,16 @@ from tamis_lab.scale import Scale
 
 if TYPE_CHECKING:
     from tamis_lab.experiment import Experiment, Finding
-    from tamis_lab.results import Results
+    from tamis_lab.results import Results, Setting
 
-__all__ = ["EPILOG", "app", "list_experiments", "report", "rules", "run"]
+__all__ = ["EPILOG", "app", "cost", "list_experiments", "report", "rules", "run"]
 
 EPILOG = examples(
     "tamis lab list",
     "tamis lab run z-plateau rp-cubes",
     "tamis lab rules Z7 M9",
     "tamis lab run mics --scale paper --out build/lab/paper",
+    "tamis lab run all --scale paper --first && tamis lab cost --scale paper",
     "tamis lab run Z7 --no-spark --json",
     "tamis lab run all && tamis lab report",
 )
@@ -105,6 +106,12 @@ def run(
         bool, typer.Option("--spark/--no-spark", help="Configurations as Spark tasks, or one by one in this process.")
     ] = True,
     again: Annotated[bool, typer.Option("--again", help="Run what is done already once more.")] = False,
+    one_commit: Annotated[
+        bool, typer.Option("--one-commit", help="Run what was not made by this commit of the sources once more.")
+    ] = False,
+    first: Annotated[
+        bool, typer.Option("--first", help="One draw of each configuration, for `tamis lab cost`; no rows are written.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run experiments: rows to Parquet files, pictures of them, and a verdict on every claim.
@@ -114,12 +121,15 @@ def run(
     """
     from tamis.cli.screen import output
     from tamis_lab.registry import find_experiments
-    from tamis_lab.results import Results
+    from tamis_lab.results import Results, Setting
     from tamis_lab.running import judge
 
     experiments = find_experiments(names)
     results = Results(_directory(out, scale))
-    _run(experiments, results, scale, seed, master if spark else _HERE, again, quiet=json)
+    setting = Setting(scale, seed, _clean_commit() if one_commit else "")
+    _run(experiments, results, setting, master if spark else _HERE, again, first, quiet=json)
+    if first:
+        return
     findings = judge(experiments, results)
     _show(findings, json)
     if not json:
@@ -134,13 +144,24 @@ def _directory(out: Path | None, scale: Scale) -> Path:
     return out or Path("build") / "lab" / scale.value
 
 
+def _clean_commit() -> str:
+    """Return the commit of the sources; an error where they differ from it."""
+    from tamis.errors import ModelError
+    from tamis_lab.results import source_commit
+
+    commit = source_commit()
+    if not commit or commit.endswith("+changes"):
+        raise ModelError("--one-commit needs the sources of tamis in a Git repository, without changes below src")
+    return commit
+
+
 def _run(
     experiments: Sequence[Experiment],
     results: Results,
-    scale: Scale,
-    seed: int,
+    setting: Setting,
     master: str | None,
     again: bool,
+    first: bool,
     *,
     quiet: bool,
 ) -> None:
@@ -148,16 +169,16 @@ def _run(
     from tamis.plots.canvas import new_figure
     from tamis_lab.commands.progress import LabProgress
     from tamis_lab.figures import draw_figures
-    from tamis_lab.results import Setting
     from tamis_lab.running import here, on_spark, run_experiments
 
     new_figure(1, 1)  # so that a missing matplotlib is known before hours of work
     pieces = here if master == _HERE else on_spark(master)
     with _session(master), LabProgress(experiments, quiet=quiet) as progress:
         for experiment in experiments:
-            for step in run_experiments([experiment], results, Setting(scale, seed), pieces, again):
+            for step in run_experiments([experiment], results, setting, pieces, again, first):
                 progress.show(step)
-            draw_figures(experiment, results)
+            if not first:
+                draw_figures(experiment, results)
 
 
 @contextlib.contextmanager
@@ -180,6 +201,38 @@ def _show(findings: Sequence[Finding], json: bool) -> None:
         write_json_lines([as_row(finding) for finding in findings])
     else:
         show_findings(findings)
+
+
+@app.command("cost", epilog=EPILOG)
+def cost(
+    scale: ScaleOption = Scale.SMALL,
+    out: Out = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the run.")] = 0,
+    json: Json = False,
+) -> None:
+    """Show the processor time of each experiment: what was spent, and what all its draws are expected to take.
+
+    Run with --first before: what a draw takes tells what the other draws of its configuration will.
+    """
+    from tamis.cli.screen import make_table, output, write_json_lines
+    from tamis_lab.registry import EXPERIMENTS
+    from tamis_lab.results import Results, Setting
+    from tamis_lab.running import cost_of
+
+    results = Results(_directory(out, scale))
+    costs = [cost_of(experiment, results, Setting(scale, seed)) for experiment in EXPERIMENTS.values()]
+    if json:
+        write_json_lines([each._asdict() for each in costs])
+        return
+    table = make_table("experiment", "done", "draws", "minutes spent", "minutes expected")
+    for each in costs:
+        expected = "?" if each.expected_seconds is None else f"{each.expected_seconds / 60:.1f}"
+        table.add_row(each.experiment, f"{each.done:,}", f"{each.pieces:,}", f"{each.spent_seconds / 60:.1f}", expected)
+    output().print(table)
+    total = sum(each.expected_seconds or 0 for each in costs) / 3_600
+    missing = [each.experiment for each in costs if each.expected_seconds is None]
+    without = f", without {', '.join(missing)}" if missing else ""
+    output().say(f"{total:.1f} hours of processor time in all{without}", "bold")
 
 
 @app.command("report", epilog=EPILOG)

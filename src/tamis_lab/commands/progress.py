@@ -19,7 +19,7 @@ __all__ = ["LabProgress"]
 
 
 class LabProgress:
-    """Shows which experiment runs and how many of its configurations are done; ``quiet`` shows nothing."""
+    """Shows which experiment runs and how many of its draws are done; ``quiet`` shows nothing."""
 
     def __init__(self, experiments: Sequence[Experiment], *, quiet: bool) -> None:
         self._console = errors()
@@ -39,7 +39,7 @@ class LabProgress:
         self._bars.stop()
 
     def show(self, step: Step) -> None:
-        """Show how many configurations of an experiment are done."""
+        """Show how many draws of an experiment are done."""
         name = step.experiment.name
         started = self._started.setdefault(name, time.perf_counter())
         self._bars.update(self._one, description=name, completed=step.done, total=step.total)
@@ -47,4 +47,4 @@ class LabProgress:
             self._bars.update(self._all, completed=len(self._started))
             if not self._quiet:
                 spent = time.perf_counter() - started
-                self._console.say(f"{name}: {step.total} configurations, {spent:.1f} s", "dim")
+                self._console.say(f"{name}: {step.total} draws, {spent:.1f} s", "dim")

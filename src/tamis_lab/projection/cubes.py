@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from tamis_bench.workloads.balls import make_balls
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
 from tamis_lab.projection.covering import covers_each
 from tamis_lab.projection.two_cubes import inner_half_side
@@ -81,7 +81,8 @@ EXPERIMENT: Final = Experiment(
     figure="section II.A",
     set_up="Bounding and inner cubes of uniform balls: how many pairs do they leave open?",
     configs=lambda scale: grid(d=(2, 4, 8, 12, 20), n=(scale.choose(150, 1_500),)),
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=(

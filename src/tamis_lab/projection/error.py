@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.index.balls.projections import Projections
 from tamis_bench.workloads.balls import make_balls
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import Interval, bootstrap, share_interval
 from tamis_lab.plots.charts import Chart
 from tamis_lab.projection.covering import Bools, covers_each
@@ -234,7 +234,8 @@ EXPERIMENT: Final = Experiment(
         "Independent Gaussian vectors as in the proof; orthonormal ones stand beside them.",
     ),
     configs=_configs,
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=tuple(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tamis.index.balls.projections import pass_probability
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import Interval
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, grouped, interval
@@ -83,7 +83,8 @@ EXPERIMENT: Final = Experiment(
     figure="Proposition 2.3",
     set_up="A pair of balls at z = (r - r') / distance < 1: how often does one random direction agree?",
     configs=lambda scale: grid(d=(2, 3, 4, 8, 20), z=(0.1, 0.3, 0.5, 0.7, 0.9), draws=(scale.choose(1_000, 25_000),)),
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.curves import zcurve as z
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import bootstrap
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, column, interval, slopes, values_of, where
@@ -97,7 +97,8 @@ EXPERIMENT: Final = Experiment(
     figure="section 1.2, Theorem 3.1",
     set_up="The share left out is fixed at 0.1 and 20 shapes of each seed grow; sides of equal bits (alpha = 0).",
     configs=lambda scale: grid(d=(2, 3, 4, 6, 8), most_bits=(scale.choose(24, 30),), epsilon=(0.1,)),
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=(

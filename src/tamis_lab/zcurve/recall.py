@@ -13,7 +13,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Number
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import bootstrap
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, column, interval, per_seed, values_of, where
@@ -159,7 +159,8 @@ EXPERIMENT: Final = Experiment(
         queries=(scale.choose(40, 400),),
         k=(scale.choose(6, 10),),
     ),
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=(

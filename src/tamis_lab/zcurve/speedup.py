@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tamis.index.zcurve.sfc_array import SfcArray
-from tamis_lab.experiment import Config, Experiment, grid, repeated
+from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import Interval, bootstrap
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, grouped, interval, per_seed, ratio, steps, values_of, where
@@ -253,7 +253,8 @@ EXPERIMENT: Final = Experiment(
         "Alpha is also varied with the longest side fixed.",
     ),
     configs=_configs,
-    run=repeated(_run),
+    run=_run,
+    draws=SEEDS,
     claims=CLAIMS,
     design=2,
     charts=tuple(
