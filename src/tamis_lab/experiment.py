@@ -48,7 +48,7 @@ class Experiment:
     ``configs`` gives the configurations of a scale, each a dict of scalars; ``run`` takes one of them and a seeded
     generator and returns rows. Columns that end in ``_seconds`` are processor times; all others depend on the seed.
     ``claims`` has a judge for each claim; an experiment without claims shows what the product does beside the papers.
-    ``draws`` says how often a configuration is drawn: each draw has a generator of its own, and its rows get a ``seed``.
+    ``draws`` says how often a configuration is drawn: each draw has its own generator, and its rows get a ``seed``.
     ``design`` counts the changes to what rows hold: rows of an earlier design are run again before they are judged.
     """
 

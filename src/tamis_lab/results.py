@@ -11,8 +11,8 @@
       parts/z-speedup/      draws of configurations that are done while others still run
 
 A run that was stopped goes on from its parts. A part is named by what made it (experiment, its design, configuration,
-draw, scale, seed, version of tamis, and the commit if a run wants rows of one commit), so that nothing of another run is
-taken for its own.
+draw, scale, seed, version of tamis, and the commit if a run wants rows of one commit), so that nothing of another run
+is taken for its own.
 """
 
 from __future__ import annotations

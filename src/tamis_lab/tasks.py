@@ -1,8 +1,8 @@
 """Independent pieces of work as Spark tasks: text in, text out, answers as they come.
 
 Pieces are rows of a DataFrame, a partition of it for each job, and jobs are started from as many threads as the session
-has cores. Answers arrive job by job, so that a run that is stopped keeps what it has; where pieces are many, a job takes
-several of them. Works on a classic session and on Spark Connect alike.
+has cores. Answers arrive job by job, so that a run that is stopped keeps what it has; where pieces are many, a job
+takes several of them. Works on a classic session and on Spark Connect alike.
 """
 
 from __future__ import annotations

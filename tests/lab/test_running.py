@@ -167,5 +167,6 @@ def test_rows_of_another_commit_are_made_again_when_one_is_wanted(
 
 
 def test_the_commit_is_that_of_the_sources() -> None:
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    here = Path(__file__).parent
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=here)
     assert source_commit().removesuffix("+changes") == head.stdout.strip()

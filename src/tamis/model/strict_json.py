@@ -24,6 +24,7 @@ __all__ = [
     "checked_object",
     "lower",
     "read_event",
+    "read_flat",
     "read_object",
     "read_value",
 ]
@@ -56,7 +57,7 @@ def read_event(data: bytes | bytearray | memoryview | str) -> Object:
         data = bytes(data)
     if len(data) > MAX_EVENT:
         raise LimitError("bytes of an event", len(data), MAX_EVENT)
-    event = _read_flat(data)
+    event = read_flat(data)
     if event is not None:
         return event
     try:
@@ -67,7 +68,7 @@ def read_event(data: bytes | bytearray | memoryview | str) -> Object:
         raise EventError("", data, str(error)) from None
 
 
-def _read_flat(data: bytes | str) -> Object | None:
+def read_flat(data: bytes | str) -> Object | None:
     """Return a flat object of numbers, strings and booleans, ten times as fast; None if it may be something else.
 
     The quick reader keeps the last of two equal keys. An object has a colon for each key, so one that has as many keys

@@ -33,7 +33,7 @@ from tamis.model.schema import (
     presence_of,
 )
 from tamis.model.subscription import Filter
-from tamis.model.types import Number
+from tamis.model.types import Boolean, Number, String
 from tamis.model.types.paths import MAX_DEPTH, nested
 
 __all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of", "written_forms"]
@@ -42,6 +42,13 @@ _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 
 _FLOATS = {float}
+
+#: Simple values of a type of attributes; see `Content._is_canonical`.
+_SIMPLE: dict[type, frozenset[type]] = {
+    Number: frozenset({float, int}),
+    String: frozenset({str}),
+    Boolean: frozenset({bool}),
+}
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -137,6 +144,8 @@ class Content:
         self._known_names: frozenset[str] = frozenset()
         #: The names of numbers in the known schema.
         self._numbers: frozenset[str] = frozenset()
+        #: The Python types whose values are canonical as they are, for attributes of the known schema.
+        self._simple: dict[str, frozenset[type]] = {}
 
     def compile_json(self, data: bytes) -> tuple[Filter, ...]:
         """Return the filters of CQL2-JSON, as `compile` does for the document."""
@@ -258,7 +267,8 @@ class Content:
 
     def write_event(self, raw: Mapping[str, Any]) -> bytes:
         """Return an event's canonical values as bytes; raise EventError for a value that does not fit."""
-        if self._is_canonical(raw):
+        event: Event
+        if type(raw) is dict and self._is_canonical(raw):
             event, payload = raw, _encoder.encode(raw)
         else:
             event, payload = self._written(raw)
@@ -278,17 +288,29 @@ class Content:
             memory.remember(key, event, len(payload))
         return event
 
-    def _is_canonical(self, raw: Mapping[str, Any]) -> bool:
-        """Whether an event has only known numbers, each a finite float: then its values are canonical already.
+    def _is_canonical(self, raw: dict[str, Any]) -> bool:
+        """Whether an event has only known attributes with simple values, so that these are canonical already.
 
-        This holds for most events of most streams. A zero takes the slow path, because -0.0 equals it and is not
-        canonical.
+        This holds for most events of most streams. What is simple and rare takes the slow path, too: a zero, because
+        -0.0 equals it and is not canonical, whole numbers beyond int64, and text that is not ASCII.
         """
         self._look_at_schema()
-        if type(raw) is not dict or not raw.keys() <= self._numbers:
-            return False
-        values = raw.values()
-        return set(map(type, values)) == _FLOATS and isfinite(sum(values)) and 0.0 not in values
+        if raw.keys() <= self._numbers and set(map(type, raw.values())) == _FLOATS:
+            return isfinite(sum(raw.values())) and 0.0 not in raw.values()
+        simple = self._simple
+        for name, value in raw.items():
+            kind = type(value)
+            if kind not in simple.get(name, ()):
+                return False
+            if kind is float:
+                is_simple = value and isfinite(value)
+            elif kind is int:
+                is_simple = -(2**63) <= value < 2**63
+            else:
+                is_simple = kind is bool or value.isascii()
+            if not is_simple:
+                return False
+        return True
 
     def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
         check_nesting(raw)
@@ -311,10 +333,20 @@ class Content:
         if self._known_schema is not self.schema:
             self._known_schema, self._known_names = self.schema, frozenset(self.schema)
             self._numbers = frozenset(name for name, kind in self.schema.items() if type(kind) is Number)
+            self._simple = {} if ALL_STRINGS in self.schema else _simple_types(self.schema)
 
     def _canonical(self, raw: dict[str, Any]) -> Event:
         event = self.schema.event_from_wire(raw)
         return event | presence_of(self.schema, raw) if self.learns else event
+
+
+def _simple_types(schema: Schema) -> dict[str, frozenset[type]]:
+    """Return the Python types whose values are canonical as they are, by attribute."""
+    return {
+        name: _SIMPLE[type(kind)]
+        for name, kind in schema.items()
+        if type(kind) in _SIMPLE and not (isinstance(kind, String) and kind.coerce)
+    }
 
 
 def written_forms(content: Content, documents: Sequence[bytes]) -> dict[int, bytes]:

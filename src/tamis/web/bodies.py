@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from tamis.errors import EventError, LimitError, ModelError, RefusedError
 from tamis.files.strict_json import array_objects, read_object
+from tamis.model.strict_json import read_flat
 from tamis.routing.edge.limits import (
     BODY_SECONDS,
     LONG_JSON,
@@ -198,6 +199,9 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _object(text: str, row: int | None) -> dict[str, Any]:
+    flat = read_flat(text)
+    if flat is not None:
+        return flat
     try:
         return _writable(read_object(text), has_half=bool(_HALF.search(text)))
     except ValueError as error:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Callable
 from decimal import Decimal
+from math import inf, nan
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 import shapely
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tamis import Boolean, Number, Region, Schema, String, Timestamp, Vector
 from tamis.algebra.evaluate import matches_subscription
@@ -131,3 +135,31 @@ def test_all_strings_of_an_event_are_sent_only_if_they_cannot_be_told(
     payload = Content(schema).write_event(raw)
     assert msgspec.msgpack.decode(payload) == sent
     assert Content(schema).read_event(payload) == schema.event(raw)
+
+
+@given(
+    raw=st.dictionaries(
+        st.sampled_from(["n", "text", "flag", "any", "other"]),
+        st.one_of(
+            st.sampled_from([0, 0.0, -0.0, True, False, 2**63 - 1, 2**63, -(2**63), 2**64, 1e308, nan, inf, None]),
+            st.floats(),
+            st.integers(-(2**64), 2**65),
+            st.text(st.characters(exclude_categories=[]), max_size=3),
+        ),
+    ),
+    joins=st.booleans(),
+)
+def test_simple_events_are_written_as_all_others_are(raw: dict[str, Any], joins: bool) -> None:
+    """The quick path of `write_event` gives the bytes, the event and the errors of the path for all values."""
+    types = {"n": Number(), "text": String(), "flag": Boolean(), "any": String(coerce=True)}
+    schema = Schema(types | ({"*": String()} if joins else {}))
+
+    def written(write: Callable[[Content], bytes]) -> tuple[bytes, str] | str:
+        content = Content(schema)
+        try:
+            payload = write(content)
+        except EventError as error:
+            return str(error)
+        return payload, repr(content.read_event(payload))
+
+    assert written(lambda content: content.write_event(raw)) == written(lambda content: content._written(raw)[1])

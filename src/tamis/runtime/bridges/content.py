@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -57,5 +58,10 @@ def destination_of(template: str, id: object, event: Mapping[str, Any], reserved
     if "{" not in template:
         return template
     values = {**event, "id": id}
-    escapes = {ord(character): f"%{ord(character):02X}" for character in _NEVER + reserved}
+    escapes = _escapes(reserved)
     return _FIELD.sub(lambda field: str(values.get(field[1], "null")).translate(escapes) or "null", template)
+
+
+@cache
+def _escapes(reserved: str) -> dict[int, str]:
+    return {ord(character): f"%{ord(character):02X}" for character in _NEVER + reserved}

@@ -29,7 +29,7 @@ from tamis.runtime.client.deliveries import ClientSubscription, Delivery
 __all__ = ["Bridge", "run_bridge"]
 
 #: Messages that are published together, and deliveries that are sent together.
-BATCH, WINDOW = 2_000, 512
+BATCH, WINDOW = 2_000, 1_024
 
 #: Seconds before what was refused for now is tried again, at first and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
@@ -92,7 +92,7 @@ class Bridge:
             if self._plan.sources:
                 tasks.create_task(self._take_in())
             for subscription in subscriptions:
-                tasks.create_task(self._send_out(subscription))
+                tasks.create_task(self._send_out(subscription, tasks))
 
     # In
 
@@ -149,17 +149,21 @@ class Bridge:
 
     # Out
 
-    async def _send_out(self, subscription: ClientSubscription) -> None:
+    async def _send_out(self, subscription: ClientSubscription, tasks: asyncio.TaskGroup) -> None:
+        """Prepare the next deliveries while the last ones are being sent; no more than that is in memory."""
+        sending = tasks.create_task(self._send([]))
         async for delivery in subscription:
-            batch = [delivery]
+            batch = [(self._outgoing(subscription, delivery), delivery)]
             while subscription.waiting and len(batch) < WINDOW:
-                batch.append(await anext(subscription))
-            await self._send(subscription, batch)
+                delivery = await anext(subscription)
+                batch.append((self._outgoing(subscription, delivery), delivery))
+            await sending
+            sending = tasks.create_task(self._send(batch))
+            await asyncio.sleep(0)  # it is sent before more is prepared
         raise RefusedError(409, f"subscription {subscription.id!r} was ended by another client of the broker")
 
-    async def _send(self, subscription: ClientSubscription, batch: Sequence[Delivery]) -> None:
+    async def _send(self, waiting: list[tuple[Outgoing, Delivery]]) -> None:
         """Send deliveries until the system has each of them, or can never have it; then acknowledge them."""
-        waiting = [(self._outgoing(subscription, delivery), delivery) for delivery in batch]
         pauses = _Pauses()
         while waiting:
             outcomes = await self._system.send([outgoing for outgoing, _ in waiting])

@@ -10,6 +10,7 @@ number is the *cursor*: it is sent to the broker, and a client may keep it in a 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,8 +46,9 @@ class ClientLink:
         self.is_up = False
         #: Messages without a number yet.
         self.unsent: list[Outgoing] = []
-        #: ``{number: handles}``: the messages that readers still have to acknowledge, in order.
-        self.unread: dict[int, int] = {}
+        #: ``{number: handles}``: the messages that readers still have to acknowledge, in order. The first one of a dict
+        #: would be found behind the places of all that were deleted.
+        self.unread: OrderedDict[int, int] = OrderedDict()
         self._end = StreamEnd(name, CLIENT_EPOCH)
         self._wire = Wire()
         #: What was sent and not acknowledged, by number.
@@ -171,9 +173,11 @@ class ClientLink:
         return [] if frame.seq <= self.cursor.number else [(frame.seq, message)]
 
     def _move(self) -> bool:
-        moved = False
-        while self.unread and not next(iter(self.unread.values())):
-            number = next(iter(self.unread))
-            del self.unread[number]
-            self.cursor, moved = Cursor(self.broker, number), True
-        return moved
+        """Move the cursor over what was read, up to the first message that was not; returns whether it moved."""
+        last = 0
+        while self.unread and not self.unread[first := next(iter(self.unread))]:
+            del self.unread[first]
+            last = first
+        if last:
+            self.cursor = Cursor(self.broker, last)
+        return bool(last)

@@ -12,11 +12,13 @@ duplicate window (2 minutes unless the stream says more). A message that is not 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-import json
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tamis.errors import ConnectionLostError, MissingExtraError, ModelError, RefusedError
 from tamis.runtime.bridges.content import destination_of
@@ -47,9 +49,9 @@ class NatsSystem:
         self._lanes: dict[str, NatsLane] = {}
         self._news = asyncio.Event()
         self._replies = ""
-        self._tokens = itertools.count(1)
-        #: Messages that were sent and not confirmed, by the last part of the subject of the confirmation.
-        self._open: dict[str, asyncio.Future[Outcome]] = {}
+        self._numbers = itertools.count(1)
+        #: Batches under way; the subject of a confirmation ends with the number of the batch and the row in it.
+        self._sending: dict[str, _Sending] = {}
 
     @property
     def client(self) -> Client:
@@ -62,7 +64,7 @@ class NatsSystem:
         """Connect, and make a consumer for each lane."""
         self._client = await self._connect()
         self._replies = self._client.new_inbox()
-        await self._client.subscribe(f"{self._replies}.*", cb=self._confirm)
+        await self._client.subscribe(f"{self._replies}.*.*", cb=self._confirm)
         for id in self._plan.subscriptions:
             await self._check_stream(destination_of(self._plan.out, id, {}, self.reserved))
         for subject in self._plan.sources:
@@ -97,14 +99,17 @@ class NatsSystem:
 
     async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
         """Publish messages, in order; returns when each is confirmed or refused, or after some seconds."""
-        waits = [await self._publish(outgoing) for outgoing in batch]
-        pending = [wait for wait in waits if not wait.done()]
-        if pending:
-            await asyncio.wait(pending, timeout=CONFIRM_SECONDS)
-        for wait in waits:
-            if not wait.done():
-                wait.set_result(TimeoutError("not confirmed"))
-        return [wait.result() for wait in waits]
+        sending, number = _Sending(len(batch)), str(next(self._numbers))
+        self._sending[number] = sending
+        try:
+            for row, outgoing in enumerate(batch):
+                await self._publish(outgoing, sending, row, f"{self._replies}.{number}.{row}")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONFIRM_SECONDS):
+                    await sending.all_known.wait()
+        finally:
+            del self._sending[number]
+        return [sending.outcomes.get(row, TimeoutError("not confirmed")) for row in range(len(batch))]
 
     async def close(self) -> None:
         """End the connection."""
@@ -152,30 +157,42 @@ class NatsSystem:
         except (Error, TimeoutError) as error:
             raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {error}") from None
 
-    async def _publish(self, outgoing: Outgoing) -> asyncio.Future[Outcome]:
+    async def _publish(self, outgoing: Outgoing, sending: _Sending, row: int, reply: str) -> None:
         from nats.errors import Error
 
-        token = str(next(self._tokens))
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        if len(outgoing.payload) > self.client.max_payload:
-            limit = f"{len(outgoing.payload):,} bytes are more than the {self.client.max_payload:,} that NATS takes"
-            future.set_result(ModelError(f"subject {outgoing.destination!r}: {limit}"))
-            return future
-        self._open[token] = future
-        future.add_done_callback(lambda _: self._open.pop(token, None))
+        client = self.client
+        if len(outgoing.payload) > client.max_payload:
+            limit = f"{len(outgoing.payload):,} bytes are more than the {client.max_payload:,} that NATS takes"
+            sending.add(row, ModelError(f"subject {outgoing.destination!r}: {limit}"))
+            return
         headers = {"Nats-Msg-Id": outgoing.id, SENDER: self._plan.name}
         try:
-            reply = f"{self._replies}.{token}"
-            await self.client.publish(outgoing.destination, outgoing.payload, reply=reply, headers=headers)
+            await client.publish(outgoing.destination, outgoing.payload, reply=reply, headers=headers)
         except Error as error:  # the connection is away and its buffer is full, or the subject is none
             bad = "subject" in str(error)
-            future.set_result(ModelError(f"{outgoing.destination!r}: {error}") if bad else TimeoutError(str(error)))
-        return future
+            sending.add(row, ModelError(f"{outgoing.destination!r}: {error}") if bad else TimeoutError(str(error)))
 
     async def _confirm(self, reply: Any) -> None:
-        future = self._open.get(reply.subject.rpartition(".")[2])
-        if future is not None and not future.done():
-            future.set_result(_verdict(reply))
+        number, row = reply.subject.split(".")[-2:]
+        sending = self._sending.get(number)
+        if sending is not None and row.isdecimal():  # other clients may publish to these subjects
+            sending.add(int(row), _verdict(reply))
+
+
+class _Sending:
+    """A batch that is being sent: what became of its messages, as far as it is known."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self.outcomes: dict[int, Outcome] = {}
+        self.all_known = asyncio.Event()
+
+    def add(self, row: int, outcome: Outcome) -> None:
+        """Take note of what became of a message; what is known already stays."""
+        if row < self._n and row not in self.outcomes:
+            self.outcomes[row] = outcome
+            if len(self.outcomes) == self._n:
+                self.all_known.set()
 
 
 def _verdict(reply: Any) -> Outcome:
@@ -183,7 +200,7 @@ def _verdict(reply: Any) -> Outcome:
     if reply.headers and reply.headers.get("Status") == "503":
         return RefusedError(503, "no stream takes this subject now")  # its cluster may be choosing a leader
     try:
-        answer = json.loads(reply.data)
+        answer = msgspec.json.decode(reply.data)
         if "error" not in answer:
             return None
         error = answer["error"]
