@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,9 @@ from typing import Final
 from tamis.errors import InvariantError
 
 __all__ = ["BrokerProcess", "cpu_seconds", "resident_megabytes", "start_broker"]
+
+#: Seconds between two looks at a process that starts.
+_LOOK: Final = 0.5
 
 _START: Final = "from tamis.cli.main import main; main()"
 
@@ -36,7 +40,10 @@ class BrokerProcess:
 
 
 def start_broker(*options: str, port: int = 0) -> BrokerProcess:
-    """Start ``tamis serve`` with more options, on a free port unless one is named; returns when it listens."""
+    """Start ``tamis serve`` with more options, on a free port unless one is named; returns when it listens and rests.
+
+    A broker loads compiled kernels for some seconds after it has begun to listen. No figure should contain that.
+    """
     command = [sys.executable, "-c", _START, "serve", "--port", str(port), "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     greeting = b""
@@ -47,7 +54,19 @@ def start_broker(*options: str, port: int = 0) -> BrokerProcess:
             process.communicate()
             raise InvariantError("the broker did not start; its error message is above")
         greeting += line
+    _wait_for_rest(process.pid)
     return BrokerProcess(process, json.loads(greeting)["url"])
+
+
+def _wait_for_rest(pid: int) -> None:
+    """Wait until a process computes next to nothing, or half a minute."""
+    end = time.monotonic() + 30.0
+    used = cpu_seconds(pid)
+    while used is not None and time.monotonic() < end:
+        time.sleep(_LOOK)
+        before, used = used, cpu_seconds(pid)
+        if used is None or used - before < _LOOK / 10:
+            return
 
 
 def cpu_seconds(pid: int) -> float | None:
