@@ -69,7 +69,6 @@ class Manifest(msgspec.Struct, frozen=True):
     numpy: str
     python: str
     machine: str
-    cores: int
     finished: str
     n_rows: int
     #: The experiment's design that made the rows; manifests before there were designs have none.
@@ -175,8 +174,7 @@ def _manifest(experiment: Experiment, setting: Setting, n_rows: int, processor_s
         commit=source_commit(),
         numpy=np.__version__,
         python=platform.python_version(),
-        machine=f"{platform.system()} {platform.machine()}",
-        cores=os.cpu_count() or 1,
+        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count() or 1} cores",
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         n_rows=n_rows,
         design=experiment.design,

@@ -129,6 +129,6 @@ def made_from(manifest: Manifest) -> str:
     commit = f", commit {manifest.commit[:10]}" if manifest.commit else ""
     return (
         f"{manifest.n_rows:,} rows, scale {manifest.scale}, seed {manifest.seed}; tamis {manifest.tamis}{commit}, "
-        f"Python {manifest.python}, NumPy {manifest.numpy}, {manifest.machine}, {manifest.cores} cores, "
+        f"Python {manifest.python}, NumPy {manifest.numpy}, {manifest.machine}, "
         f"{manifest.finished[:10]}"
     )
