@@ -80,6 +80,7 @@ SHARES: dict[str, int] = {
 }
 #: Files whose fixtures cost more than their tests, as a cluster does: all tests of such a file come together.
 TOGETHER: tuple[str, ...] = (
+    "tests/cloud/test_hadoop_store.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_cluster_connect.py",
     "tests/spark/test_driver_kill.py",

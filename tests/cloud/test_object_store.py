@@ -183,7 +183,6 @@ def test_signed_and_verified(uri: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "problem"),
     [
-        ("hdfs://host/rules", "HDFS is not supported for snapshots: mount it"),
         ("ftp://host/rules", "ftp:// is not a store for snapshots; use a directory or s3://"),
         ("file://data/rules", "a file:// URI of this machine has three slashes, such as file:///data/rules"),
         ("file://[x/rules", "a file:// URI of this machine has three slashes"),

@@ -21,6 +21,7 @@ import deltalake
 from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import File
+from tamis.engine.snapshot.object_store import is_in_cloud
 from tamis.errors import TableError
 from tamis.spark.sinks import objects
 from tamis.spark.sinks.delta import DeltaTables
@@ -148,6 +149,6 @@ def test_a_name_that_leaves_the_table_is_refused(tmp_path: Path, monkeypatch: py
 def test_what_is_written_to_is_read_from() -> None:
     """Executors read the stores that they write to; other URIs are Spark's."""
     for scheme in ("s3", "s3a", "gs", "az", "abfs", "abfss"):
-        assert delta_tables._is_store(f"{scheme}://bucket/table")
+        assert is_in_cloud(f"{scheme}://bucket/table")
     for path in ("/data/table", "file:///data/table", "hdfs://host/table", "dbfs://table"):
-        assert not delta_tables._is_store(path)
+        assert not is_in_cloud(path)

@@ -1,8 +1,9 @@
 """The operations of an object store that snapshots need: create if absent, read, replace, list, delete.
 
-The store is a URI (``s3://bucket/path``, ``gs://``, ``az://``). Credentials and endpoints come from the environment,
-as the tools of each provider read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...). Requests go through
-``obstore``, which tries again what failed on the way.
+The store is a URI. `CloudStore` is for ``s3://bucket/path``, ``gs://`` and ``az://``: credentials and endpoints come
+from the environment, as the tools of each provider read them (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ...), and
+requests go through ``obstore``, which retries what fails on the way. ``hdfs://`` is served by
+`tamis.engine.snapshot.hadoop_store`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,29 @@ import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tamis.errors import MissingExtraError, SnapshotError
 
-__all__ = ["STORES", "ObjectStore", "Stored", "is_remote", "local_path", "open_store"]
+__all__ = [
+    "CLOUD_STORES",
+    "CloudStore",
+    "ObjectStore",
+    "Stored",
+    "is_in_cloud",
+    "is_remote",
+    "local_path",
+    "open_store",
+]
 
 T = TypeVar("T")
 
-#: Schemes of object stores that can create an object only if it is absent.
-_SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-#: How the URIs of these begin, for messages.
-STORES = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
+#: Schemes of cloud stores that can create an object only if it is absent.
+_CLOUD = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+#: Schemes that Hadoop's client serves; renaming in HDFS never overwrites, which is what creating if absent needs.
+_HADOOP = ("hdfs", "viewfs")
+#: How the URIs of cloud stores begin, for messages.
+CLOUD_STORES = ", ".join(f"{scheme}://" for scheme in _CLOUD)
 #: Bytes of one request while an object is read.
 _CHUNK = 8 << 20
 
@@ -36,21 +48,59 @@ class Stored(NamedTuple):
     modified: dt.datetime
 
 
+class ObjectStore(Protocol):
+    """Objects below one URI; names are relative to it."""
+
+    uri: str
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Return the bytes of an object, None if it is absent; `SnapshotError` if there are more than ``most``."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether an object exists."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create an object if it is absent; return whether it contains ``data`` now."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write an object; an existing one is overwritten."""
+
+    def upload(self, file: Path, name: str) -> None:
+        """Write a file as an object whose name is new."""
+
+    def download(self, name: str, file: Path, most: int) -> None:
+        """Write an object to a new file; `SnapshotError` if there are more than ``most`` bytes."""
+
+    def list(self, prefix: str = "") -> list[Stored]:
+        """Return the objects whose names begin with a prefix; only pruning and `tamis verify` look at lists."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove objects; absent ones are ignored."""
+
+
 def is_remote(location: str | Path) -> bool:
     """Return whether a location is a URI of an object store; `SnapshotError` for a scheme that is none.
 
     >>> is_remote("s3://bucket/rules"), is_remote("/data/rules"), is_remote("file:///data/rules")
     (True, False, False)
     """
-    scheme, separator, _ = str(location).partition("://")
-    if isinstance(location, Path) or not separator or scheme == "file":
+    scheme = _scheme(location)
+    if scheme in ("", "file"):
         return False
-    if scheme in _SCHEMES:
+    if scheme in (*_CLOUD, *_HADOOP):
         return True
-    if scheme == "hdfs":
-        hint = "mount it (NFS gateway, fuse-dfs) and give the directory, or use an object store"
-        raise SnapshotError(str(location), f"HDFS is not supported for snapshots: {hint}")
-    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {STORES}")
+    known = f"{CLOUD_STORES}, hdfs://"
+    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {known}")
+
+
+def is_in_cloud(location: str | Path) -> bool:
+    """Return whether a location is a URI of a cloud store."""
+    return _scheme(location) in _CLOUD
+
+
+def _scheme(location: str | Path) -> str:
+    scheme, separator, _ = str(location).partition("://")
+    return scheme if separator and not isinstance(location, Path) else ""
 
 
 def local_path(location: str | Path) -> Path:
@@ -66,11 +116,15 @@ def local_path(location: str | Path) -> Path:
 @lru_cache(maxsize=16)
 def open_store(uri: str) -> ObjectStore:
     """Return the store at a URI; names in it are relative to the URI."""
-    return ObjectStore(uri.rstrip("/"))
+    if is_in_cloud(uri):
+        return CloudStore(uri.rstrip("/"))
+    from tamis.engine.snapshot.hadoop_store import HadoopStore
+
+    return HadoopStore(uri.rstrip("/"))
 
 
-class ObjectStore:
-    """Objects below one URI."""
+class CloudStore:
+    """Objects below a URI of S3, Google or Azure."""
 
     def __init__(self, uri: str) -> None:
         try:

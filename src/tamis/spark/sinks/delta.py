@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from tamis.engine.snapshot.object_store import STORES, is_remote, local_path, open_store
-from tamis.errors import MissingExtraError, ModelError, SnapshotError, TableError
+from tamis.engine.snapshot.object_store import CLOUD_STORES, is_in_cloud, local_path, open_store
+from tamis.errors import MissingExtraError, ModelError, TableError
 from tamis.spark.sinks.objects import write_objects
 from tamis.spark.sinks.protocol import BatchKey
 from tamis.spark.sinks.stored_form import stored_form
@@ -42,11 +42,12 @@ class DeltaTables:
         _deltalake()
         if not target:
             raise ModelError("the path of a sink is not empty")
-        try:
-            return open_store(target).uri if is_remote(target) else str(local_path(target))
-        except SnapshotError as error:
-            hint = f"a Delta table is written to a directory, {STORES}; elsewhere use Spark's own Delta"
-            raise ModelError(f"{target!r}: {hint}") from error
+        if is_in_cloud(target):
+            return open_store(target).uri
+        if "://" in target and not target.startswith(("file:///", "file://localhost/")):
+            hint = f"a Delta table is written to a directory, {CLOUD_STORES}; elsewhere use Spark's own Delta"
+            raise ModelError(f"{target!r}: {hint}")
+        return str(local_path(target))
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Commit the rows in the place of all that the table holds."""
@@ -125,7 +126,7 @@ def _has_batch(table: Any, batch: BatchKey) -> bool:
 
 def _write_files(frame: DataFrame, target: str) -> list[_Written]:
     """Have the executors write the rows as files of the table, which its log does not name yet."""
-    if is_remote(target):
+    if is_in_cloud(target):
         return [_Written(one.name, one.file.bytes, one.rows) for one in write_objects(frame, target)]
     Path(target).mkdir(parents=True, exist_ok=True)
     written = frame.mapInArrow(partial(write_parquet, place=target), "file string")

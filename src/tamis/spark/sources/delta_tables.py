@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tamis.engine.snapshot.manifest import File
-from tamis.engine.snapshot.object_store import is_remote
-from tamis.errors import MissingExtraError, SnapshotError, TableError
+from tamis.engine.snapshot.object_store import is_in_cloud
+from tamis.errors import MissingExtraError, TableError
 from tamis.spark.running.failures import SPARK_ERRORS
 from tamis.spark.sinks.objects import Written, read_objects
 
@@ -49,11 +49,11 @@ def read_delta(spark: SparkSession, path: str) -> DataFrame:
     form = T.StructType.fromJson(json.loads(described))
     if not files:
         return spark.createDataFrame([], form)
-    if _is_store(path) and not metadata.partition_columns:
+    if is_in_cloud(path) and not metadata.partition_columns:
         return _from_store(spark, path, table, form)
     # The partition values stand in the paths below the root; the types are the log's.
     reader = spark.read.schema(form).option("basePath", path)
-    if not _is_store(path):
+    if not is_in_cloud(path):
         return reader.parquet(*files)
     try:
         return reader.parquet(*files)
@@ -66,14 +66,6 @@ def store_options(path: str) -> dict[str, str] | None:
     """Return what ``deltalake`` must be told besides the environment: whether the endpoint may be plain HTTP."""
     is_plain = "://" in path and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return {"allow_http": "true"} if is_plain else None
-
-
-def _is_store(path: str) -> bool:
-    """Whether executors can read a path with ``obstore``; other URIs are left to Spark."""
-    try:
-        return is_remote(path)
-    except SnapshotError:
-        return False
 
 
 def _from_store(spark: SparkSession, path: str, table: Any, form: T.StructType) -> DataFrame:
