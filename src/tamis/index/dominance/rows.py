@@ -18,7 +18,7 @@ from tamis.index.dominance.components import Decomposition, are_linked, decompos
 from tamis.index.dominance.outline import Outline, outline_of
 from tamis.index.dominance.proposals import ProposingTree
 from tamis.index.dominance.space import Corners, Space
-from tamis.index.dominance.store import BoxStore, ComponentStore, Pairs
+from tamis.index.dominance.store import AskedComponents, BoxStore, ComponentStore, LeastCoverers, Pairs
 from tamis.index.protocols import NO_ROWS, Filtered, Rows
 from tamis.kernels.polygons.region_tests import YES
 from tamis.model.subscription import Filter
@@ -160,6 +160,19 @@ class RowStore:
             question = np.repeat(np.arange(len(lo)), np.diff(offsets))
             candidates.append(Candidates(question, rows, np.zeros(len(rows), np.bool_)))
         return _merged(candidates)
+
+    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+        """Return the least row that surely covers each question, and the lower ones that may cover it."""
+        answers = [store.find_least_coverers(asked) for store in (self.boxes, self._parts)]
+        if len(self._hulls):
+            self._hulls.grow()
+            offsets, rows = self._hulls.tree.match_points(asked.hi.max(axis=1), asked.lo.min(axis=1))
+            question = np.repeat(np.arange(len(asked.lo), dtype=np.int32), np.diff(offsets))
+            answers.append(LeastCoverers(answers[0].best, question, rows))
+        best = np.minimum(answers[0].best, answers[1].best)
+        question, rows = (np.concatenate([answer[column] for answer in answers]) for column in (1, 2))
+        lower = rows < best[question]
+        return LeastCoverers(best, question[lower], rows[lower])
 
     def _hull_coverers(self, questions: Sequence[tuple[Filter, ...]]) -> Candidates:
         rows_of: list[Rows] = [NO_ROWS for _ in questions]
