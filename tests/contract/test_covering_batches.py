@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tamis.index.dominance import shapes
 from tamis.index.dominance.batches import Questions
 from tamis.index.dominance.index import DominanceIndex
+from tamis.index.dominance.splitting import shapes
 from tamis.index.linear_scan import LinearCovering
 from tamis.model.language.templates import documents
 from tamis.model.schema import Schema

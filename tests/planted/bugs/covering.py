@@ -24,7 +24,7 @@ BUGS = [
     ),
     Bug(
         "large_integers_of_a_shape_are_rounded",
-        "index/dominance/shapes",
+        "index/dominance/splitting/shapes",
         "Integers that float64 rounds are compared as what they were rounded to.",
         "    if large.any():\n",
         "    if large.any() and not large.any():\n",

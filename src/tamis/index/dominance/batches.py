@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Decomposition, decompose
 from tamis.index.dominance.corners import NOBODY
 from tamis.index.dominance.patterns.literal_axes import LITERAL
 from tamis.index.dominance.rows import RowStore
-from tamis.index.dominance.shapes import Shaped, group_by_shape, shaped_corners
 from tamis.index.dominance.space import Corners, asked_columns, fitting_columns, stored_columns
+from tamis.index.dominance.splitting.components import Decomposition, decompose
+from tamis.index.dominance.splitting.shapes import Shaped, group_by_shape, shaped_corners
 from tamis.index.dominance.store import AskedComponents
 from tamis.index.dominance.verifying import Patience, Verifier
 from tamis.index.protocols import NO_ROWS, Filtered, MatchRows, Rows

@@ -1,4 +1,4 @@
-"""Subscriptions by their components, in two stores with the same interface.
+"""Subscriptions by their components, in stores with the same interface.
 
 * `BoxStore`: subscriptions that are one box, each end of which is meant. The tree's row is the subscription's.
 * `ComponentStore`: all others. A row may have several components; each is a box with a number of its own, its
@@ -15,21 +15,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.conditions import Conditions, Verdicts
 from tamis.index.dominance.corners import NOBODY
+from tamis.index.dominance.outline import Outline
 from tamis.index.dominance.patterns.known_texts import KnownTexts
 from tamis.index.dominance.patterns.literal_axes import known_texts, required_keys
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
 from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
 from tamis.kernels.covering.joining import Marks, join_components
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES
 from tamis.model.subscription import Filter, Like
 
-__all__ = ["AskedComponents", "BoxStore", "ComponentStore", "LeastCoverers", "Pairs"]
+__all__ = ["AskedComponents", "BoxStore", "ComponentStore", "HullStore", "LeastCoverers", "Pairs"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
@@ -119,6 +120,17 @@ class BoxStore(ProposingTree):
         """Return the rows that boxes cover whose ends are all meant; see `ProposingTree.find_fitting`."""
         question, stored = self.find_fitting(options)
         return Pairs(question, stored, stored, np.full(len(stored), YES, np.int8))
+
+
+class HullStore(ProposingTree):
+    """The boxes around subscriptions that are compared as wholes; the tree's row is the subscription's."""
+
+    def find_meeting(self, outline: Outline) -> Rows:
+        """Return the rows whose box intersects that of an outline, in any order."""
+        if not len(self):
+            return NO_ROWS
+        self.grow()
+        return self.tree.find_meeting(*self.space.around(outline))
 
 
 class ComponentStore:
@@ -280,10 +292,8 @@ class ComponentStore:
     def _add_boxes(self, first: int, components: Sequence[Component]) -> None:
         space, literals = self.boxes.space, self.boxes.literals
         sides = [component_sides(component) | literals.stored(component) for component in components]
-        for box, component in zip(sides, components, strict=True):
-            space.name_places(box, component.texts)
-        corners = [space.stored_sides(box, component.texts) for box, component in zip(sides, components, strict=True)]
-        lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+        texts = [component.texts for component in components]
+        lo, hi = space.stored_many(list(zip(sides, texts, strict=True)))
         self.boxes.add(lo, hi, np.arange(first, self._n, dtype=np.int32))
 
     def _decide(self, components: Sequence[Component], question: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
