@@ -22,7 +22,7 @@ from tamis_bench.workloads.conditions import make_conditions
 __all__ = ["measure_kinds"]
 
 #: Subscriptions that are asked about one by one and at once, and how many answers and rows are checked.
-_SINGLES, _BATCH, _CHECKED, _FIRST_ROWS = 200, 5_000, 10, 100
+_SINGLES, _BATCH, _CHECKED, _FIRST_ROWS = 200, 20_000, 10, 100
 
 
 def measure_kinds(kinds: Sequence[str], sizes: Sequence[int], effort: Effort) -> Iterator[Row]:

@@ -23,10 +23,11 @@ from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
 from tamis.engine.stored import Record
-from tamis.engine.text_batch import compiled_subscriptions, paused_collection, text_batches
+from tamis.engine.text_batch import compiled_subscriptions, text_batches
 from tamis.engine.threads import match_parts
 from tamis.engine.unreachable import Unreachable
 from tamis.errors import ModelError, SubscriptionError, TableError, shorten
+from tamis.index.paused_collection import paused_collection
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
 from tamis.model.language.unbind import format_filters
@@ -138,8 +139,7 @@ class Engine:
     ) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids.
 
-        A ``reader`` keeps the shapes of texts that it has parsed. It is used if it has the schema of this engine, and
-        the engine does not learn; otherwise it is ignored.
+        A ``reader`` keeps the shapes of parsed texts. It is ignored if its schema is another, or if the engine learns.
         """
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +15,7 @@ from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["LazyBatch", "TextBatch", "compiled_subscriptions", "paused_collection", "text_batches"]
-
-
-@contextlib.contextmanager
-def paused_collection() -> Iterator[None]:
-    """Disable garbage collection while many subscriptions are added: it would scan millions of live objects.
-
-    They have no reference cycles, so reference counting frees them.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+__all__ = ["LazyBatch", "TextBatch", "compiled_subscriptions", "text_batches"]
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,7 @@ def rings_of(values: npt.NDArray[Any]) -> Rings:
     return new_rings(xy, start)
 
 
+@lru_cache(maxsize=256)
 def relation_set(some: frozenset[Relation]) -> int:
     """Return a set of relations as the byte that kernels take: bit ``code`` for each.
 

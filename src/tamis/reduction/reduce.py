@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.algebra.simplify import simplify_filters
+from tamis.index.paused_collection import paused_collection
 from tamis.model.schema import Schema
 from tamis.model.subscription import Constraint, Relation, Spatial, Subscription, Values
 from tamis.reduction.given import Given, Subscriptions, read
@@ -66,14 +67,15 @@ def reduce_given(
 ) -> Reduction:
     """Reduce the input; ``known`` bool[n] marks places that are known to be covered by others."""
     story = Story()
-    simple = simplified_each(given, story, progress)
-    for group in groups_of(given, simple):
-        _reduce_group(group, story, progress, known)
-        if merge:
-            merge_places(group, story)
-        else:
-            story.keep(group.places.tolist())
-    return story.reduction(given, simple)
+    with paused_collection():
+        simple = simplified_each(given, story, progress)
+        for group in groups_of(given, simple):
+            _reduce_group(group, story, progress, known)
+            if merge:
+                merge_places(group, story)
+            else:
+                story.keep(group.places.tolist())
+        return story.reduction(given, simple)
 
 
 def simplified_each(given: Given, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:

@@ -17,9 +17,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from tamis.engine.text_batch import paused_collection
 from tamis.engine.warm_up import loading_steps
 from tamis.errors import DiskFullError, ModelError
+from tamis.index.paused_collection import paused_collection
 from tamis.routing.edge.limits import IDLE_SECONDS, MAX_PACKET
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.broker.cut_off import send_clients_away

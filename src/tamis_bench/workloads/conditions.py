@@ -10,6 +10,8 @@ or             one of two rectangles
 open           a name, an open end and a range
 ball+range     a ball of four dimensions and a range
 like+range     a pattern of two words, and a range
+in+region      one of two names out of a thousand, and ``S_INTERSECTS`` a hexagon
+or+region      ``S_INTERSECTS`` a hexagon and a range, or a rectangle far away
 ============== ======================================================================================
 """
 
@@ -32,6 +34,7 @@ _FloatArray = npt.NDArray[np.float64]
 
 _WITHIN: Final = frozenset({Relation.INSIDE, Relation.COVERED_BY, Relation.EQUALS})
 _APART: Final = frozenset({Relation.DISJOINT})
+_MEETING: Final = ALL_RELATIONS - _APART
 _SIDES, _NAMES = 6, 1_000
 
 
@@ -107,17 +110,34 @@ def _patterns(draws: _Draws) -> list[tuple[Filter, ...]]:
     ]
 
 
+def _sets_and_regions(draws: _Draws) -> list[tuple[Filter, ...]]:
+    regions = zip(draws.names.tolist(), draws.regions(), strict=True)
+    return [(Filter((Spatial("area", _MEETING, region), _names(*names))),) for names, region in regions]
+
+
+def _regions_or_ranges(draws: _Draws) -> list[tuple[Filter, ...]]:
+    return [
+        (
+            Filter((Spatial("area", _MEETING, region), _between("x", 0.5, w))),
+            Filter((_between("x", x + 2, 0.05 * w), _between("y", y, 0.1 * v))),
+        )
+        for region, x, y, w, v in zip(draws.regions(), draws.x, draws.y, *draws.width, strict=True)
+    ]
+
+
 #: How the filters of each kind are drawn.
 CONDITIONS: Final[dict[str, Callable[[_Draws], list[tuple[Filter, ...]]]]] = {
-    "intersects": _regions(ALL_RELATIONS - _APART),
+    "intersects": _regions(_MEETING),
     "within": _regions(_WITHIN),
     "disjoint": _regions(_APART),
-    "region+range": _regions(ALL_RELATIONS - _APART, ranges=True),
+    "region+range": _regions(_MEETING, ranges=True),
     "in+range": _sets,
     "or": _alternatives,
     "open": _open_ends,
     "ball+range": _balls,
     "like+range": _patterns,
+    "in+region": _sets_and_regions,
+    "or+region": _regions_or_ranges,
 }
 
 

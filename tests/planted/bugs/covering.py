@@ -7,11 +7,30 @@ from tests.planted.bug import Bug
 LOOSE = "tests/contract/test_covering.py::test_what_is_covered_though_its_box_says_less"
 CONTRACT = "tests/contract/test_covering.py::test_covering_index_keeps_its_guarantee"
 KINDS = "tests/contract/test_covering_kinds.py::test_every_kind_is_answered_as_a_scan_answers"
+BATCHES = "tests/contract/test_covering_batches.py::test_batches_are_answered_as_a_scan_answers"
 AROUND = "tests/unit/index/test_dominance_around.py"
 ZCURVE = "tests/papers/test_zcurve.py"
 MICS = "tests/unit/index_mics"
 
 BUGS = [
+    Bug(
+        "a_row_around_one_component_is_a_cover",
+        "kernels/covering/joining",
+        "A subscription that is around the last component of a question is taken for one that is around all of them.",
+        "if verdicts[k] == YES and (first or marks.sure[head] == at):",
+        "if verdicts[k] == YES:",
+        (f"{BATCHES}[sets]", f"{BATCHES}[alternatives]"),
+        costly=True,
+    ),
+    Bug(
+        "large_integers_of_a_shape_are_rounded",
+        "index/dominance/splitting/shapes",
+        "Integers that float64 rounds are compared as what they were rounded to.",
+        "    if large.any():\n",
+        "    if large.any() and not large.any():\n",
+        (f"{BATCHES}[large]",),
+        costly=True,
+    ),
     Bug(
         "a_candidate_counts_without_a_proof",
         "index/dominance/verifying",

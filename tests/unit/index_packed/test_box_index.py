@@ -7,7 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tamis.index.packed.boxes import coding
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.matching import Reader
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.kernels.boxes.match import make_scratch, match_events
@@ -405,3 +407,15 @@ def test_the_bytes_of_the_delta_count():
     assert with_delta > 100
     index.compact()
     assert 0 < index.statistics()["bytes"] < with_delta
+
+
+def test_pairs_of_boxes_are_coded_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each second box is far away, as with alternatives: a sample of every second box would not see those."""
+    monkeypatch.setattr(coding, "_SAMPLE", 1_000)
+    start = np.random.default_rng(1).random(2_000)
+    lo = np.stack((start, start + 2), axis=1).reshape(-1, 1)
+    boxes = boxes_from_dense(lo, lo + 0.01)
+    codes = Coding.train(boxes).codes_of(boxes)
+    near, far = (len(np.unique(codes[first::2])) for first in (0, 1))
+    assert near > 1_000
+    assert far > near / 2

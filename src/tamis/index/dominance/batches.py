@@ -12,11 +12,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Decomposition, decompose
 from tamis.index.dominance.corners import NOBODY
 from tamis.index.dominance.patterns.literal_axes import LITERAL
 from tamis.index.dominance.rows import RowStore
 from tamis.index.dominance.space import Corners, asked_columns, fitting_columns, stored_columns
+from tamis.index.dominance.splitting.components import Decomposition, decompose
+from tamis.index.dominance.splitting.shapes import Shaped, group_by_shape, shaped_corners
+from tamis.index.dominance.store import AskedComponents
 from tamis.index.dominance.verifying import Patience, Verifier
 from tamis.index.protocols import NO_ROWS, Filtered, MatchRows, Rows
 from tamis.model.language.templates.columns import TextColumns
@@ -101,11 +103,31 @@ class Batches:
             positions = columns.rows.tolist()
             corners = asked_columns(self._rows.space, columns)
             best[columns.rows] = self.covers_of_corners(corners, lambda i, at=positions: questions.filters(at[i]))  # type: ignore[misc]
+        groups, positions_left = group_by_shape(questions.subscriptions, positions_left)
+        for group in groups:
+            if any(self._rows.space.has((name, LITERAL)) for name in group.strings):
+                positions_left += group.positions.tolist()
+            else:
+                best[group.positions] = self._covers_of_shape(group, questions)
         if positions_left:
             filters = [questions.filters(position) for position in positions_left]
             split = [questions.split(position) for position in positions_left]
             best[positions_left] = self.find_each(filters, split, [self._verifier.patience() for _ in filters])
         best[best == NOBODY] = -1
+        return best
+
+    def _covers_of_shape(self, group: Shaped, questions: Questions) -> Rows:
+        """Return the least row that covers each subscription of one shape, or `NOBODY`."""
+        space = self._rows.space
+        asked = AskedComponents(*shaped_corners(space, group), lambda: shaped_corners(space, group, strict=True)[:2])
+        best, question, rows = self._rows.find_least_coverers(asked)
+        patience: dict[int, Patience] = {}
+        for k in np.lexsort((rows, question)).tolist():
+            i, row = int(question[k]), int(rows[k])
+            if row < best[i]:
+                budget = patience.setdefault(i, self._verifier.patience())
+                filters = questions.filters(int(group.positions[i]))
+                best[i] = self._verifier.first([row], filters, int(best[i]), budget)
         return best
 
     def covers_of_corners(self, corners: Corners, filters_of: Callable[[int], tuple[Filter, ...]]) -> Rows:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.region_sides import cover_table
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.deciders.regions import RegionTests
 from tamis.kernels.covering.regions import decide_region_covers
 from tamis.kernels.polygons.flat_rings import Rings, new_corners

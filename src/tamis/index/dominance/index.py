@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tamis.index.dominance.batches import Batches, Questions
-from tamis.index.dominance.components import Decomposition, decompose
 from tamis.index.dominance.corners import NOBODY
 from tamis.index.dominance.rows import RowStore
+from tamis.index.dominance.splitting.components import Decomposition, decompose
 from tamis.index.dominance.verifying import Patience, Verifier
 from tamis.index.protocols import NO_ROWS, Guarantee, IndexStatistics, MatchRows, Rows
 from tamis.model.subscription import Filter, Subscription

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.corners import CornerIndex
 from tamis.index.dominance.outline import Place, Side
 from tamis.index.dominance.patterns.literal_axes import LiteralAxes
 from tamis.index.dominance.sides import asked_sides, fits_of, stretched, texts_of
 from tamis.index.dominance.space import Fit, Space
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
 
 __all__ = ["Proposals", "ProposingTree"]

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.components import Decomposition, are_linked, decompose
-from tamis.index.dominance.outline import Outline, outline_of
-from tamis.index.dominance.proposals import ProposingTree
+from tamis.index.dominance.outline import outline_of
 from tamis.index.dominance.space import Corners, Space
-from tamis.index.dominance.store import BoxStore, ComponentStore, Pairs
+from tamis.index.dominance.splitting.components import Decomposition, are_linked, decompose
+from tamis.index.dominance.store import AskedComponents, BoxStore, ComponentStore, HullStore, LeastCoverers, Pairs
 from tamis.index.protocols import NO_ROWS, Filtered, Rows
 from tamis.kernels.polygons.region_tests import YES
 from tamis.model.subscription import Filter
@@ -45,7 +44,7 @@ class RowStore:
         self.space = Space()
         self.boxes = BoxStore(self.space)
         self._parts = ComponentStore(self.space)
-        self._hulls = ProposingTree(self.space)
+        self._hulls = HullStore(self.space)
         #: Rows that do not fall into components: they stand with their hull alone.
         self.loose: set[int] = set()
         #: Rows that can never match.
@@ -96,13 +95,10 @@ class RowStore:
                 self.never.add(row)
             if not whole or are_linked(subscription.filters):
                 self._add_hull(row, subscription.filters, is_loose=not whole)
-        for _, component in boxes:
-            self.space.name_places(component.sides, component.texts)
         if parts:
             self._parts.add(parts)
         if boxes:
-            corners = [self.space.stored_sides(component.sides, component.texts) for _, component in boxes]
-            lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+            lo, hi = self.space.stored_many([(component.sides, component.texts) for _, component in boxes])
             self.boxes.add(lo, hi, np.array([row for row, _ in boxes], np.int32))
 
     def add_corners(self, rows: Rows, corners: Corners, subscriptions: Sequence[Filtered] = ()) -> None:
@@ -160,6 +156,19 @@ class RowStore:
             question = np.repeat(np.arange(len(lo)), np.diff(offsets))
             candidates.append(Candidates(question, rows, np.zeros(len(rows), np.bool_)))
         return _merged(candidates)
+
+    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+        """Return the least row that surely covers each question, and the lower ones that may cover it."""
+        answers = [store.find_least_coverers(asked) for store in (self.boxes, self._parts)]
+        if len(self._hulls):
+            self._hulls.grow()
+            offsets, rows = self._hulls.tree.match_points(asked.hi.max(axis=1), asked.lo.min(axis=1))
+            question = np.repeat(np.arange(len(asked.lo), dtype=np.int32), np.diff(offsets))
+            answers.append(LeastCoverers(answers[0].best, question, rows))
+        best = np.minimum(answers[0].best, answers[1].best)
+        question, rows = (np.concatenate([answer[column] for answer in answers]) for column in (1, 2))
+        lower = rows < best[question]
+        return LeastCoverers(best, question[lower], rows[lower])
 
     def _hull_coverers(self, questions: Sequence[tuple[Filter, ...]]) -> Candidates:
         rows_of: list[Rows] = [NO_ROWS for _ in questions]
@@ -219,7 +228,7 @@ class RowStore:
                 self.boxes.grow()
                 yield self.boxes.tree.find_inside(lo.reshape(1, -1), hi.reshape(1, -1))[1]
         if outline is not None and self.loose:
-            yield np.intersect1d(self._meeting_hulls(outline), np.fromiter(self.loose, np.int32))
+            yield np.intersect1d(self._hulls.find_meeting(outline), np.fromiter(self.loose, np.int32))
 
     def find_meeting(self, filters: tuple[Filter, ...]) -> Rows:
         """Return every row that can match an event which a subscription matches, and perhaps others."""
@@ -229,7 +238,7 @@ class RowStore:
         around = self.space.around(outline)
         self.boxes.grow()
         meeting = [self.boxes.tree.find_meeting(*around), self._parts.find_meeting(*around)]
-        return np.unique(np.concatenate([*meeting, self._meeting_hulls(outline)]))
+        return np.unique(np.concatenate([*meeting, self._hulls.find_meeting(outline)]))
 
     def statistics(self) -> dict[str, int]:
         """Return how many rows are handled by which method, and the bytes of the trees."""
@@ -262,12 +271,6 @@ class RowStore:
         lo, hi = self.space.stored(outline)
         self._hulls.grow()
         self._hulls.tree.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
-
-    def _meeting_hulls(self, outline: Outline) -> Rows:
-        if not len(self._hulls):
-            return NO_ROWS
-        self._hulls.grow()
-        return self._hulls.tree.find_meeting(*self.space.around(outline))
 
 
 def _ones(rows: Rows) -> _IntArray:

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tamis.geometry.relations import relation_set
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
 from tamis.index.dominance.patterns.literal_axes import required_keys
 from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
 from tamis.index.dominance.space import Fit, Space
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.axes import string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Ball, Like, Spatial

@@ -89,13 +89,16 @@ class Space:
 
     def stored(self, outline: Outline) -> Corners:
         """Return the corner of a subscription that is to be added; free axes are infinite. Makes axes."""
-        return self.stored_sides(outline.outer, outline.texts)
+        lo, hi = self.stored_many([(outline.outer, outline.texts)])
+        return lo[0], hi[0]
 
-    def stored_sides(self, sides: Mapping[Place, Side], texts: Mapping[str, str]) -> Corners:
-        """Return the corner of a box that is to be added; free axes are infinite. Makes axes."""
-        self.name_places(sides, texts)
-        lo, hi = self._free(-math.inf), self._free(math.inf)
-        self._write(sides, texts, lo, hi)
+    def stored_many(self, boxes: Sequence[tuple[Mapping[Place, Side], Mapping[str, str]]]) -> Corners:
+        """Return the corners float64[n, axes] of boxes (sides, texts) that are to be added. Makes axes."""
+        for sides, texts in boxes:
+            self.name_places(sides, texts)
+        lo, hi = np.full((len(boxes), len(self)), -math.inf), np.full((len(boxes), len(self)), math.inf)
+        for number, (sides, texts) in enumerate(boxes):
+            self._write(sides, texts, lo[number], hi[number])
         return lo, hi
 
     def asked_sides(self, sides: Mapping[Place, Side], texts: Mapping[str, str]) -> _FloatArray:

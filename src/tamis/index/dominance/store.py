@@ -1,4 +1,4 @@
-"""Subscriptions by their components, in two stores with the same interface.
+"""Subscriptions by their components, in stores with the same interface.
 
 * `BoxStore`: subscriptions that are one box, each end of which is meant. The tree's row is the subscription's.
 * `ComponentStore`: all others. A row may have several components; each is a box with a number of its own, its
@@ -8,26 +8,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.relations import relation_set
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.conditions import Conditions, Verdicts
+from tamis.index.dominance.corners import NOBODY
+from tamis.index.dominance.outline import Outline
 from tamis.index.dominance.patterns.known_texts import KnownTexts
 from tamis.index.dominance.patterns.literal_axes import known_texts, required_keys
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
+from tamis.kernels.covering.joining import Marks, join_components
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES
 from tamis.model.subscription import Filter, Like
 
-__all__ = ["BoxStore", "ComponentStore", "Pairs"]
+__all__ = ["AskedComponents", "BoxStore", "ComponentStore", "HullStore", "LeastCoverers", "Pairs"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
@@ -50,8 +53,57 @@ class Pairs(NamedTuple):
     verdicts: Verdicts
 
 
+class AskedComponents(NamedTuple):
+    """Questions of as many components each.
+
+    Attributes
+    ----------
+    lo, hi
+        The corners of the components, float64[n, components, axes], NaN where one is free.
+    is_exact
+        bool[n, components]: whether each end is the end that was meant.
+    make_strict
+        Returns the corners that are one step larger: what is around them is around the components beyond doubt.
+    """
+
+    lo: _FloatArray
+    hi: _FloatArray
+    is_exact: _BoolArray
+    make_strict: Callable[[], Corners]
+
+
+class LeastCoverers(NamedTuple):
+    """The least row that surely covers each question, or `NOBODY`; pairs of a question and a lower row that may."""
+
+    best: Rows
+    question: Rows
+    rows: Rows
+
+
 class BoxStore(ProposingTree):
     """Subscriptions that are one box each."""
+
+    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+        """Return the least row that surely covers each question, and the lower ones that may cover it.
+
+        A box that has all components of a question inside has the box around them inside.
+        """
+        if not len(self):
+            return LeastCoverers(np.full(len(asked.lo), NOBODY, np.int32), NO_ROWS, NO_ROWS)
+        self.grow()
+        lo, hi = asked.lo.min(axis=1), asked.hi.max(axis=1)
+        best = self.tree.find_least_covers(lo, hi)
+        tied = np.flatnonzero(~asked.is_exact.all(axis=1) & (best != NOBODY))
+        if not len(tied):
+            return LeastCoverers(best, NO_ROWS, NO_ROWS)
+        strict_lo, strict_hi = asked.make_strict()
+        sure = self.tree.find_least_covers(strict_lo[tied].min(axis=1), strict_hi[tied].max(axis=1))
+        left = tied[sure != best[tied]]
+        best[tied] = sure
+        offsets, rows = self.tree.match_points(hi[left], lo[left])
+        question = np.repeat(left, np.diff(offsets)).astype(np.int32)
+        lower = rows < best[question]
+        return LeastCoverers(best, question[lower], rows[lower])
 
     def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
         """Return rows that may cover the components, or (not ``outwards``) that they may cover; none is left out."""
@@ -70,6 +122,17 @@ class BoxStore(ProposingTree):
         return Pairs(question, stored, stored, np.full(len(stored), YES, np.int8))
 
 
+class HullStore(ProposingTree):
+    """The boxes around subscriptions that are compared as wholes; the tree's row is the subscription's."""
+
+    def find_meeting(self, outline: Outline) -> Rows:
+        """Return the rows whose box intersects that of an outline, in any order."""
+        if not len(self):
+            return NO_ROWS
+        self.grow()
+        return self.tree.find_meeting(*self.space.around(outline))
+
+
 class ComponentStore:
     """Subscriptions in components. Cost: a walk of the tree per component, and what it proposes."""
 
@@ -78,8 +141,9 @@ class ComponentStore:
         self._attributes: dict[str, int] = {}
         self._conditions = Conditions(self._attributes)
         self._texts = KnownTexts()
-        #: The row and the flags of each component.
+        #: The row, the first component of the row, and the flags of each component.
         self._row_of = np.zeros(0, np.int32)
+        self._head_of = np.zeros(0, np.int32)
         self._flags = np.zeros(0, np.uint8)
         #: ``{row: (first component, number of components)}``.
         self._spans: dict[int, tuple[int, int]] = {}
@@ -104,6 +168,7 @@ class ComponentStore:
         for row, own_components in added:
             self._spans[row] = at, len(own_components)
             self._row_of[at : at + len(own_components)] = row
+            self._head_of[at : at + len(own_components)] = at
             at += len(own_components)
         self._flags[first : self._n] = [_flags_of(component) for component in components]
         for component in components:
@@ -173,6 +238,32 @@ class ComponentStore:
         implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
         return self._judged(question, stored, self._flags[stored] & exact == exact, implied)
 
+    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+        """Return the least row that surely covers each of n questions, and the lower ones that may cover it."""
+        n, n_components, _ = asked.lo.shape
+        best = np.full(n, NOBODY, np.int32)
+        if not self._spans:
+            return LeastCoverers(best, NO_ROWS, NO_ROWS)
+        self.boxes.grow()
+        offsets, stored = self.boxes.tree.match_points(_flat(asked.hi), _flat(asked.lo))
+        question = np.repeat(np.arange(n * n_components), np.diff(offsets))
+        meant = self._flags[stored] & _NUMBERS != 0
+        sure = asked.is_exact.reshape(-1)[question] & meant
+        if not sure.all():
+            lo, hi = asked.make_strict()
+            beyond_offsets, beyond = self.boxes.tree.match_points(_flat(hi), _flat(lo))
+            beyond_question = np.repeat(np.arange(n * n_components), np.diff(beyond_offsets))
+            sure |= np.isin(question << 32 | stored, beyond_question << 32 | beyond)
+        sure &= self._flags[stored] & (_STRINGS | _PLAIN) == _STRINGS | _PLAIN
+        implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
+        verdicts = np.where(sure & (implied == YES), YES, np.where(implied == NO, NO, OPEN)).astype(np.int8)
+        components = np.arange(0, n * n_components + 1, n_components)
+        undecided = np.empty((2, len(stored)), np.int32)
+        marks = Marks(np.zeros(self._n, np.int64), np.zeros(self._n, np.int64))
+        proposed = self._head_of[stored], verdicts
+        count = join_components(components, offsets, proposed, self._row_of, marks, best, undecided)
+        return LeastCoverers(best, undecided[0, :count], undecided[1, :count])
+
     def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
         """Return the components that boxes may cover whose ends are all meant; see `ProposingTree.find_fitting`."""
         question, stored = self.boxes.find_fitting(options)
@@ -195,15 +286,14 @@ class ComponentStore:
         if self._n > len(self._flags):
             room = max(2 * len(self._flags), self._n, 64)
             self._row_of = np.concatenate((self._row_of, np.zeros(room - len(self._row_of), np.int32)))
+            self._head_of = np.concatenate((self._head_of, np.zeros(room - len(self._head_of), np.int32)))
             self._flags = np.concatenate((self._flags, np.zeros(room - len(self._flags), np.uint8)))
 
     def _add_boxes(self, first: int, components: Sequence[Component]) -> None:
         space, literals = self.boxes.space, self.boxes.literals
         sides = [component_sides(component) | literals.stored(component) for component in components]
-        for box, component in zip(sides, components, strict=True):
-            space.name_places(box, component.texts)
-        corners = [space.stored_sides(box, component.texts) for box, component in zip(sides, components, strict=True)]
-        lo, hi = (np.array([corner[side] for corner in corners]) for side in (0, 1))
+        texts = [component.texts for component in components]
+        lo, hi = space.stored_many(list(zip(sides, texts, strict=True)))
         self.boxes.add(lo, hi, np.arange(first, self._n, dtype=np.int32))
 
     def _decide(self, components: Sequence[Component], question: Rows, stored: Rows, *, outwards: bool) -> Verdicts:
@@ -230,6 +320,10 @@ class ComponentStore:
 _NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np.int8))
 #: A component without conditions.
 _A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
+
+
+def _flat(corners: _FloatArray) -> _FloatArray:
+    return corners.reshape(-1, corners.shape[-1])
 
 
 def _of_one(tie_counts: TieCounts, number: int) -> TieCounts:

@@ -17,7 +17,7 @@ from tamis.algebra.evaluate import constraint_holds, matches_subscription
 from tamis.algebra.proofs.facts import UNCONSTRAINED
 from tamis.algebra.proofs.pieces import Budget, Piece, pieces_of
 from tamis.algebra.proofs.witness import canonical, event_for
-from tamis.index.dominance.components import Decomposition, decompose
+from tamis.index.dominance.splitting.components import Decomposition, decompose
 from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Like, Some, Subscription, SubscriptionId, Values
 from tamis.model.types import AttributeType

@@ -10,6 +10,7 @@ snapshots, too: a head with ranges is read as it is, and written again as blocks
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,16 +47,20 @@ class StoredRanges:
 def changed_blocks(
     receiver: RangeReceiver, deltas: Sequence[RangeDelta], source: Link, namespace: str
 ) -> Iterator[Persist]:
-    """Yield the records of the blocks that a change touches, in their state after it."""
+    """Yield the records of the blocks that a change touches, in their state after it.
+
+    The table is read once for each stretch of neighbouring blocks, because a wide range touches hundreds of them.
+    """
     for number, (space, delta) in enumerate(zip(receiver.spaces, deltas, strict=True)):
         width = _width(space)
-        for block in _touched(delta, width):
-            runs = receiver.within(number, block * width, min((block + 1) * width, space.n_keys) - 1)
-            parts = (source, namespace, str(number), str(block))
-            if len(runs):
-                yield records.BLOCK.put(*parts, value=runs.astype(_INT).tobytes())
-            else:
-                yield records.BLOCK.drop(*parts)
+        for stretch in _touched(delta, width):
+            runs = receiver.within(number, stretch[0] * width, min((stretch[-1] + 1) * width, space.n_keys) - 1)
+            for block, own_runs in _cut_at_blocks(runs, stretch, width):
+                parts = (source, namespace, str(number), str(block))
+                if len(own_runs):
+                    yield records.BLOCK.put(*parts, value=own_runs.astype(_INT).tobytes())
+                else:
+                    yield records.BLOCK.drop(*parts)
 
 
 def read_ranges(
@@ -100,7 +105,23 @@ def _width(space: ContentSpace) -> int:
     return -(-space.n_keys // BLOCKS)
 
 
-def _touched(delta: RangeDelta, width: int) -> list[int]:
-    """Return the blocks that a change touches, ascending."""
-    block_ranges = np.concatenate([delta.added, delta.removed]) // width
-    return sorted({block for first, last in block_ranges.tolist() for block in range(first, last + 1)})
+def _touched(delta: RangeDelta, width: int) -> list[range]:
+    """Return the blocks that a change touches, as stretches of neighbouring blocks, ascending."""
+    from tamis.curves.runs import merged
+
+    blocks = merged(np.concatenate([delta.added, delta.removed]) // width)
+    return [range(first, last + 1) for first, last in blocks.tolist()]
+
+
+def _cut_at_blocks(runs: Runs, blocks: range, width: int) -> Iterator[tuple[int, Runs]]:
+    """Yield each of some neighbouring blocks with its part of the ranges, which do not leave these blocks."""
+    first_block, last_block = runs[:, 0] // width, runs[:, 1] // width
+    counts = last_block - first_block + 1
+    run = np.repeat(np.arange(len(runs)), counts)
+    block = first_block[run] + np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+    pieces = np.stack(
+        (np.maximum(runs[run, 0], block * width), np.minimum(runs[run, 1], (block + 1) * width - 1)), axis=1
+    )
+    ends = np.searchsorted(block, np.arange(blocks.start, blocks.stop + 1)).tolist()
+    for number, (start, stop) in zip(blocks, pairwise(ends), strict=True):
+        yield number, pieces[start:stop]

@@ -22,8 +22,8 @@ from tamis.engine import Engine
 from tamis.engine.namespace import Namespace, find_records
 from tamis.engine.snapshot import Version, version_at
 from tamis.engine.stored import Record
-from tamis.engine.text_batch import paused_collection
 from tamis.errors import RefusedError, SnapshotError, TamisError
+from tamis.index.paused_collection import paused_collection
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.language.templates.wording import TextDocuments

@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tamis.index.dominance.components import Component
 from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.texts.literals import Anchor, Key, required_groups
 from tamis.model.subscription import Like, Values
 from tamis.model.text.folding import Fold, fold_text
@@ -40,7 +40,7 @@ class _View(NamedTuple):
 class LiteralAxes:
     """Numbers literals of stored patterns.
 
-    >>> from tamis.index.dominance.components import decompose
+    >>> from tamis.index.dominance.splitting.components import decompose
     >>> from tamis.model.language.compiler import compile_text
     >>> def component(text):
     ...     return decompose(compile_text(text).filters).components[0]

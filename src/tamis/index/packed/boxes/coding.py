@@ -41,6 +41,17 @@ def boxes_from_dense(lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64]) -
     return boxes
 
 
+def _spread_sample(n: int, step: int) -> npt.NDArray[np.int64]:
+    """Return one of every ``step`` numbers below ``n``, drawn with a fixed seed.
+
+    Every step-th number would be wrong: the alternatives of a subscription stand side by side, so each second box of
+    a set of pairs is the same alternative, and the others would all get one code.
+    """
+    starts = np.arange(0, n, step, dtype=np.int64)
+    drawn: npt.NDArray[np.int64] = starts + np.random.default_rng(0).integers(0, step, len(starts))
+    return np.minimum(drawn, n - 1)
+
+
 class Coding:
     """A quantiser with the address table that kernels read.
 
@@ -76,14 +87,15 @@ class Coding:
 
     @classmethod
     def train(cls, boxes: Boxes) -> Coding:
-        """Choose knots from an even sample of the boxes; the same boxes in the same order give the same map."""
+        """Choose knots from a sample of the boxes; the same boxes in the same order give the same map."""
         n = boxes.first.size - 1
         step = max(1, n // _SAMPLE)
         if step == 1:
             axis, ends = boxes.axis, boxes.ends
         else:
-            starts = boxes.first[:-1:step].astype(np.int64)
-            counts = boxes.first[1::step][: starts.size].astype(np.int64) - starts
+            chosen = _spread_sample(n, step)
+            starts = boxes.first[chosen].astype(np.int64)
+            counts = boxes.first[chosen + 1].astype(np.int64) - starts
             shift = np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
             entries = shift + np.arange(counts.sum())
             axis, ends = boxes.axis[entries], boxes.ends[entries]

@@ -181,7 +181,10 @@ def _component(filter: Filter) -> Component | None:
             if name in texts:
                 sides[name, "="] = (0.0, 0.0)
     component = Component(filter, sides, texts, {}, (), (), exact_numbers, exact_strings)
-    return _with_conditions(component, others) if others else component
+    if not others:
+        return component
+    region = _only_region(others)
+    return _with_conditions(component, others) if region is None else _with_region(component, region)
 
 
 _UNDECIDED: Final = Component(Filter(), {}, {}, {}, (), (), False, False)
@@ -219,6 +222,22 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
         if isinstance(condition, Geometric | Cosine | Clock)
     )
     return component._replace(regions=tuple(regions), balls=tuple(balls), hard=hard)
+
+
+def _only_region(others: dict[str, list[Constraint]]) -> Spatial | None:
+    """Return the condition on a region that is the only condition, if there is one."""
+    if len(others) != 1:
+        return None
+    [conditions] = others.values()
+    return conditions[0] if len(conditions) == 1 and isinstance(conditions[0], Spatial) else None
+
+
+def _with_region(component: Component, region: Spatial) -> Component | None:
+    """Return a component with a single condition, on a region, as most that have one; see `_with_conditions`."""
+    if not region.relations or (region.attribute, "?") in component.sides:
+        return None
+    component.sides.setdefault((region.attribute, ""), PRESENT_SIDE)
+    return component._replace(regions=(region,))
 
 
 def _spatial(conditions: Iterable[Constraint]) -> list[Spatial]:
