@@ -159,7 +159,7 @@ EXPERIMENT: Final = Experiment(
         kind=KINDS,
         bits=(5, 6, 7),
         n=(scale.choose(100, 1_000),),
-        events=(scale.choose(2_000, 20_000),),
+        events=(scale.choose(1_000, 20_000),),
     ),
     run=_run,
     draws=SEEDS,

@@ -19,7 +19,7 @@ __all__ = ["EXPERIMENT"]
 #: The greatest side of a rectangle as a power of two, by dimension: all its cells are counted.
 _MOST_BITS: Final = {2: 8, 3: 5, 4: 4}
 _RECTANGLES: Final = 20
-#: Half an order of magnitude up or down is no constant that matters to an index.
+#: Half an order of magnitude up or down is not a difference that matters to an index.
 _FACTOR: Final = 3.0
 #: The exponent of a ratio in the side beyond which it is not called constant.
 _CONSTANT: Final = 0.1

@@ -109,7 +109,7 @@ EXPERIMENT: Final = Experiment(
     configs=lambda scale: grid(
         distribution=("uniform-25:75",),
         brokers=(scale.choose(7, 15, 63),),
-        n=(scale.choose(150, 600, 3_000),),
+        n=(scale.choose(60, 600, 3_000),),
         bits=(7,),
         seed=range(SEEDS),
     ),
