@@ -121,10 +121,10 @@ def statement(judge: Judge) -> list[tuple[str, str]]:
 
 
 def how_large(finding: Finding) -> str:
-    """Return the scale that a finding was judged at, as a reader needs it."""
+    """Return the scale that a finding was judged at, as a reader needs it; "" where it is that of the paper."""
     if finding.verdict is Verdict.NOT_TESTABLE:
         return ""
-    return _SMALLER if finding.smaller else "" if finding.scale == "paper" else f"at scale {finding.scale}"
+    return _SMALLER if finding.smaller else f"at scale {finding.scale}" if finding.scale == "beyond" else ""
 
 
 def made_from(manifest: Manifest) -> str:

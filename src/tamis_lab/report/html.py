@@ -58,7 +58,8 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield f"<p>Claims: <strong>{escape(contents.summary)}</strong>.</p>"
     yield (
         '<p class="soft">Written by <code>tamis lab report</code> from rows and the rules of judges. Brackets are 95 % '
-        "intervals over seeds. Times are processor times, compared as ratios.</p>"
+        "intervals over seeds. Times are processor times, compared as ratios. <em>small</em>: at a smaller scale "
+        "than the paper's.</p>"
     )
     links = "".join(f'<a href="#{chapter.paper}">{chapter.paper}</a>' for chapter in contents.chapters)
     yield f"<nav>{links}</nav>"
@@ -73,15 +74,21 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "</body>\n</html>"
 
 
+def _kind(finding: Finding) -> str:
+    return str(finding.verdict).replace(" ", "-")
+
+
 def _verdict(finding: Finding) -> str:
-    kind, scale = str(finding.verdict).replace(" ", "-"), how_large(finding)
+    kind, scale = _kind(finding), how_large(finding)
     told = f' <span class="soft">{escape(scale)}</span>' if scale else ""
     return f'<span class="verdict {kind}">{escape(str(finding.verdict))}</span>{told}'
 
 
 def _brief(finding: Finding) -> list[str]:
     link = f'<a href="#{finding.claim}">{finding.claim}</a>'
-    return [link, _verdict(finding), escape(finding.paper_value), escape(finding.our_value)]
+    smaller = ' <span class="soft">small</span>' if finding.smaller and how_large(finding) else ""
+    verdict = f'<span class="verdict {_kind(finding)}">{escape(str(finding.verdict))}</span>{smaller}'
+    return [link, verdict, escape(finding.paper_value), escape(finding.our_value)]
 
 
 def _chapter(chapter: Chapter) -> Iterator[str]:
@@ -129,7 +136,7 @@ def _statement(judge: Judge) -> str:
 
 
 def _finding(finding: Finding, judge: Judge) -> str:
-    kind = str(finding.verdict).replace(" ", "-")
+    kind = _kind(finding)
     ours = f"<dt>here</dt><dd>{escape(finding.our_value)}</dd>" if finding.our_value else ""
     return (
         f'<div class="finding {kind}" id="{finding.claim}"><strong class="verdict">{finding.claim}</strong> '
