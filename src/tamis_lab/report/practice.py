@@ -50,7 +50,7 @@ PRACTICE: Final = {
         ),
         (
             "Take the R* split for fewer needless events, and ten to twenty children per node. A tree per "
-            "attribute is no substitute: it reaches a large share of all peers in vain."
+            "attribute does not replace it: it reaches a large share of all peers in vain."
         ),
     ),
     "beyond": (
