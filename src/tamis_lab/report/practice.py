@@ -1,4 +1,4 @@
-"""What to do with each paper in practice: the sentences that open its chapter. They have no numbers of their own."""
+"""What to do with each paper in practice: the sentences that open its chapter.."""
 
 from __future__ import annotations
 
