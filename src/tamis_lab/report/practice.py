@@ -1,4 +1,4 @@
-"""What to do with each paper in practice: the sentences that open its chapter.."""
+"""What to do with each paper in practice: the sentences that open its chapter."""
 
 from __future__ import annotations
 
