@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tamis.curves import zcurve as z
+from tamis.curves.hilbert import hilbert_key
 from tamis.runtime.simulation.topology import Topology
 from tamis_lab.beyond.internet import count_links
+from tamis_lab.curve_runs import CURVES, count_runs_of_boxes
 from tamis_lab.mics.drawing import draw_boxes, draw_cells
 from tamis_lab.peers.containment import DISTRIBUTIONS, containment_boxes, containment_graph
 from tamis_lab.uncovered import count_announced, count_uncovered
@@ -63,3 +65,14 @@ def test_zipf_is_crowded_and_boxes_stay_inside(rng: Rng) -> None:
     boxes = draw_boxes(1_000, 2, "zipf", 8, rng)
     assert (boxes[:, 1] - boxes[:, 0] == 7).all()
     assert boxes.max() <= 255
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("d", [2, 3])
+def test_runs_of_boxes_are_those_of_the_keys_of_the_product(curve: str, d: int, rng: Rng) -> None:
+    key = {"z": z.z_key, "gray": z.gray_key, "hilbert": hilbert_key}[curve]
+    low, sides = rng.integers(0, 5, (6, d)), rng.integers(1, 4, d)
+    for box, runs in zip(low.tolist(), count_runs_of_boxes(low, sides, 3, curve).tolist(), strict=True):
+        cells = itertools.product(*(range(a, a + side) for a, side in zip(box, sides.tolist(), strict=True)))
+        keys = sorted(key(cell, 3) for cell in cells)
+        assert runs == 1 + sum(b != a + 1 for a, b in itertools.pairwise(keys))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from tamis_lab.errata import ERRATA
 from tamis_lab.experiment import Experiment
 from tamis_lab.report.contents import gather
 from tamis_lab.report.markdown import as_markdown
+from tamis_lab.report.practice import PRACTICE
 from tamis_lab.report.writing import write_report
 from tamis_lab.results import Results, Setting
 from tamis_lab.running import here, run_experiments
@@ -136,3 +138,22 @@ def test_rows_of_an_earlier_design_are_not_judged(
     assert not written.is_done(changed, Setting(Scale.SMALL, 0))
     list(run_experiments([changed], written, Setting(Scale.SMALL, 0), here))
     assert len(gather(written).findings) == 1
+
+
+def test_the_notebook_draws_from_the_committed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DOCS)
+    cells = json.loads((DOCS / "figures.ipynb").read_text(encoding="utf-8"))["cells"]
+    names: dict[str, object] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec(compile("".join(cell["source"]), "figures.ipynb", "exec"), names)
+    assert set(registry.EXPERIMENTS) == set(names["here"])  # type: ignore[call-overload]
+    assert names["figures"]
+    assert names["findings"]
+
+
+def test_every_paper_says_what_to_do_with_it(written: Results) -> None:
+    assert PRACTICE.keys() == registry.PAPERS.keys()
+    page = (written.directory / "report.md").read_text()
+    assert all(sentence in page for sentences in PRACTICE.values() for sentence in sentences)

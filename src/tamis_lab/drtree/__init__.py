@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tamis_lab.drtree import containment, degrees, delivery, dimensions, distributions, equal_hits, sizes
+from tamis_lab.drtree import containment, degrees, delivery, dimensions, distributions, equal_hits, overlays, sizes
 
 __all__ = ["EXPERIMENTS"]
 
@@ -21,4 +21,5 @@ EXPERIMENTS: Final = (
     degrees.EXPERIMENT,
     containment.EXPERIMENT,
     delivery.EXPERIMENT,
+    overlays.EXPERIMENT,
 )

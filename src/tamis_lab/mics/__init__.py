@@ -1,4 +1,4 @@
-"""The MICS paper: subscriptions as ranges on the Hilbert curve. Ranges, traffic, times, storage, projection.
+"""The MICS paper: subscriptions as ranges on the Hilbert curve, from conversion and traffic to learned cells.
 
 Everything is measured on `RangeTable` and `SubscriptionIndex`, which the broker's ``mics`` policy and the matcher
 ``mics`` use. The linear structures the paper compares with are vectorised scans here; they are hard to beat at 1,000.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tamis_lab.mics import projection, ranges, storage, times, traffic
+from tamis_lab.mics import cells, curves, projection, ranges, storage, times, traffic
 
 __all__ = ["EXPERIMENTS"]
 
@@ -18,4 +18,6 @@ EXPERIMENTS: Final = (
     times.EXPERIMENT,
     storage.EXPERIMENT,
     projection.EXPERIMENT,
+    cells.EXPERIMENT,
+    curves.EXPERIMENT,
 )

@@ -7,14 +7,13 @@ from typing import Final
 import numpy as np
 
 from tamis.curves.hilbert import HilbertCurve
-from tamis.index.dominance.index import DominanceIndex
 from tamis.index.mics.table import RangeTable
-from tamis.model.tables import SubscriptionTable
 from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import bootstrap
-from tamis_lab.mics.drawing import BITS, KINDS, READINGS, Cells, draw_boxes, ranges_of_each
+from tamis_lab.mics.drawing import BITS, KINDS, READINGS, draw_boxes, ranges_of_each
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, interval, per_seed, where
+from tamis_lab.uncovered import count_announced
 from tamis_lab.verdicts import Decision, Judge, all_above, all_below
 
 __all__ = ["EXPERIMENT"]
@@ -27,24 +26,11 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     d, n = config["d"], config["n"]
     boxes, curve = draw_boxes(n, d, config["kind"], config["size"], rng), HilbertCurve(d, BITS)
     each = ranges_of_each(curve, boxes)
-    forwarded = {"none": n, "covering": _not_covered(boxes)}
+    forwarded = {"none": n, "covering": count_announced(boxes.astype(float))}
     for name, gap in (("subsumption", 0), ("gap", _GAP)):
         table = RangeTable(curve.n_keys, gap=gap)
         forwarded[name] = sum(bool(len(table.add(ranges))) for ranges in each)
     return [{"policy": name, "forwarded": count} for name, count in forwarded.items()]
-
-
-def _not_covered(boxes: Cells) -> int:
-    """Count the boxes that no earlier one covers."""
-    n, _, d = boxes.shape
-    corners = boxes.astype(float)
-    table = SubscriptionTable.from_boxes([f"a{axis}" for axis in range(d)], corners[:, 0], corners[:, 1])
-    index = DominanceIndex()
-    for row in range(n):
-        subscription = table.box_subscription(row, row)
-        if index.find_cover(subscription) is None:
-            index.add(row, subscription)
-    return len(index)
 
 
 def _decide_order(rows: Rows) -> Decision:

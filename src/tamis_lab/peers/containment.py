@@ -24,7 +24,14 @@ from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
 from tamis_lab.peers.express import Express
 
-__all__ = ["DISTRIBUTIONS", "ContainmentGraph", "containment_boxes", "containment_graph", "grow_tree"]
+__all__ = [
+    "DISTRIBUTIONS",
+    "ContainmentGraph",
+    "containment_boxes",
+    "containment_graph",
+    "containment_parents",
+    "grow_tree",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -90,7 +97,7 @@ def containment_graph(lo: FloatArray, hi: FloatArray) -> ContainmentGraph:
     >>> containment_graph(np.array([[0.0], [1.0], [5.0]]), np.array([[4.0], [2.0], [6.0]])).roots
     2
     """
-    parents = _parents(lo, hi)
+    parents = containment_parents(lo, hi)
     depth = np.zeros(len(lo), int)
     for row in np.argsort(-(hi - lo).prod(axis=1), kind="stable"):  # containers come before what they contain
         depth[row] = 1 if parents[row] < 0 else depth[parents[row]] + 1
@@ -105,7 +112,7 @@ def containment_graph(lo: FloatArray, hi: FloatArray) -> ContainmentGraph:
     )
 
 
-def _parents(lo: FloatArray, hi: FloatArray) -> npt.NDArray[np.int64]:
+def containment_parents(lo: FloatArray, hi: FloatArray) -> npt.NDArray[np.int64]:
     """Return the smallest other box around each one, -1 when there is none; of equal boxes the earlier is around."""
     volumes = (hi - lo).prod(axis=1)
     parents = np.full(len(lo), -1)

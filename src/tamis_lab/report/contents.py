@@ -12,6 +12,7 @@ from tamis.errors import ModelError
 from tamis_lab.errata import ERRATA, Erratum
 from tamis_lab.experiment import Experiment, Finding
 from tamis_lab.registry import EXPERIMENTS, PAPERS
+from tamis_lab.report.practice import PRACTICE
 from tamis_lab.results import Manifest, Results
 from tamis_lab.verdicts import Judge, Verdict
 
@@ -37,12 +38,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One paper: its experiments that were run, and its errors."""
+    """One paper: its experiments that were run, what to do with it in practice, and its errors."""
 
     paper: str
     title: str
     sections: Sequence[Section]
     errata: Sequence[Erratum]
+    practice: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def gather(results: Results) -> Contents:
             title,
             [_section(experiment, results) for experiment in there if experiment.paper == paper],
             [erratum for erratum in ERRATA if erratum.paper == paper],
+            PRACTICE.get(paper, ()),
         )
         for paper, title in PAPERS.items()
     ]
@@ -118,10 +121,10 @@ def statement(judge: Judge) -> list[tuple[str, str]]:
 
 
 def how_large(finding: Finding) -> str:
-    """Return the scale that a finding was judged at, as a reader needs it."""
+    """Return the scale that a finding was judged at, as a reader needs it; "" where it is that of the paper."""
     if finding.verdict is Verdict.NOT_TESTABLE:
         return ""
-    return _SMALLER if finding.smaller else "" if finding.scale == "paper" else f"at scale {finding.scale}"
+    return _SMALLER if finding.smaller else f"at scale {finding.scale}" if finding.scale == "beyond" else ""
 
 
 def made_from(manifest: Manifest) -> str:

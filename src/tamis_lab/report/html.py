@@ -38,6 +38,9 @@ figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 figure svg text { fill: var(--ink); }
 figure svg [style*="fill: #ffffff"] { fill: none !important; }
 figure svg [style*="stroke: #000000"] { stroke: var(--soft) !important; }
+.practice { border: 1px solid var(--line); padding: .6rem .9rem; margin: 1rem 0; }
+.practice ul { margin: .3rem 0 0; padding-left: 1.2rem; }
+nav { margin: 1rem 0; } nav a { margin-right: 1rem; }
 code { font-size: .82rem; overflow-wrap: anywhere; }
 """
 
@@ -55,8 +58,11 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield f"<p>Claims: <strong>{escape(contents.summary)}</strong>.</p>"
     yield (
         '<p class="soft">Written by <code>tamis lab report</code> from rows and the rules of judges. Brackets are 95 % '
-        "intervals over seeds. Times are processor times, compared as ratios.</p>"
+        "intervals over seeds. Times are processor times, compared as ratios. <em>small</em>: at a smaller scale "
+        "than the paper's.</p>"
     )
+    links = "".join(f'<a href="#{chapter.paper}">{chapter.paper}</a>' for chapter in contents.chapters)
+    yield f"<nav>{links}</nav>"
     yield from _table(["claim", "verdict", "the paper", "here"], [_brief(each) for each in contents.findings])
     if contents.missing:
         yield f"<p>Not run in this directory: {escape(', '.join(contents.missing))}.</p>"
@@ -68,25 +74,39 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "</body>\n</html>"
 
 
+def _kind(finding: Finding) -> str:
+    return str(finding.verdict).replace(" ", "-")
+
+
 def _verdict(finding: Finding) -> str:
-    kind, scale = str(finding.verdict).replace(" ", "-"), how_large(finding)
+    kind, scale = _kind(finding), how_large(finding)
     told = f' <span class="soft">{escape(scale)}</span>' if scale else ""
     return f'<span class="verdict {kind}">{escape(str(finding.verdict))}</span>{told}'
 
 
 def _brief(finding: Finding) -> list[str]:
     link = f'<a href="#{finding.claim}">{finding.claim}</a>'
-    return [link, _verdict(finding), escape(finding.paper_value), escape(finding.our_value)]
+    smaller = ' <span class="soft">small</span>' if finding.smaller and how_large(finding) else ""
+    verdict = f'<span class="verdict {_kind(finding)}">{escape(str(finding.verdict))}</span>{smaller}'
+    return [link, verdict, escape(finding.paper_value), escape(finding.our_value)]
 
 
 def _chapter(chapter: Chapter) -> Iterator[str]:
     yield f'<h2 id="{chapter.paper}">{chapter.paper}</h2>'
     yield f'<p class="soft">{escape(chapter.title)}.</p>'
+    if chapter.practice:
+        sentences = "".join(f"<li>{_with_code(sentence)}</li>" for sentence in chapter.practice)
+        yield f'<div class="practice"><strong>In practice</strong><ul>{sentences}</ul></div>'
     for section in chapter.sections:
         yield from _section(section)
     if chapter.errata:
         yield "<h3>Errors in this paper</h3>"
         yield from _table(["", "the paper", "what is the case", "test"], [_erratum(each) for each in chapter.errata])
+
+
+def _with_code(text: str) -> str:
+    """Return a sentence with what stands between backquotes as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -116,7 +136,7 @@ def _statement(judge: Judge) -> str:
 
 
 def _finding(finding: Finding, judge: Judge) -> str:
-    kind = str(finding.verdict).replace(" ", "-")
+    kind = _kind(finding)
     ours = f"<dt>here</dt><dd>{escape(finding.our_value)}</dd>" if finding.our_value else ""
     return (
         f'<div class="finding {kind}" id="{finding.claim}"><strong class="verdict">{finding.claim}</strong> '

@@ -51,6 +51,11 @@ def _chapter(chapter: Chapter) -> Iterator[str]:
     yield ""
     yield f"{chapter.title}."
     yield ""
+    if chapter.practice:
+        yield "In practice:"
+        yield ""
+        yield from (f"- {sentence}" for sentence in chapter.practice)
+        yield ""
     for section in chapter.sections:
         yield from _section(section)
     if chapter.errata:

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from tamis_lab.zcurve import cubes, plateau, recall, speedup
+from tamis_lab.zcurve import cubes, curves, network, plateau, recall, speedup
 
 __all__ = ["EXPERIMENTS"]
 
-EXPERIMENTS: Final = (cubes.EXPERIMENT, speedup.EXPERIMENT, plateau.EXPERIMENT, recall.EXPERIMENT)
+EXPERIMENTS: Final = (
+    cubes.EXPERIMENT,
+    speedup.EXPERIMENT,
+    plateau.EXPERIMENT,
+    recall.EXPERIMENT,
+    network.EXPERIMENT,
+    curves.EXPERIMENT,
+)
