@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
+from tamis.model.strict_json import MAX_CONTAINERS
 from tamis.model.types.paths import MAX_DEPTH
 from tamis.node.content import MAX_INNER
 
@@ -146,6 +147,7 @@ DOORS: Final = (
     Door("bytes of one JSON object", "object", _bytes(MAX_EVENT_TEXT)),
     Door("attributes of an event", "event", f"{MAX_ATTRIBUTES:,}"),
     Door("levels of nesting in JSON", "object", f"{MAX_DEPTH:,}"),
+    Door("objects and lists of one JSON object", "object", f"{MAX_CONTAINERS:,}"),
     Door("objects and lists inside a value of an event", "value", f"{MAX_INNER:,}"),
     Door("characters of filter text, geometries and IN lists apart", "subscription", f"{TEXT.most:,}"),
     Door("bytes of text and metadata", "subscription", _bytes(MAX_ABOUT)),
