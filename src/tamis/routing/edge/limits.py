@@ -42,6 +42,7 @@ __all__ = [
     "MAX_PAGE",
     "MAX_READING",
     "MAX_READING_OF_PRINCIPAL",
+    "MAX_SMALL_CHUNKS",
     "MAX_SUBSCRIPTIONS",
     "MAX_SUBSCRIPTIONS_AT_ONCE",
     "MAX_SUBSCRIPTIONS_OF_NAMESPACE",
@@ -98,6 +99,9 @@ MAX_PACKET: Final = 4 * 1024 * 1024
 MAX_PACKET_OF_BROKER: Final = 256 * 1024 * 1024
 MAX_FRAMES: Final = 256
 
+#: Chunks of less than 256 bytes in the body of a request: an event each, and as many for ends of lines.
+MAX_SMALL_CHUNKS: Final = 2 * MAX_EVENTS
+
 #: Messages that wait for one client before it is suspended.
 MAX_BACKLOG: Final = 100_000
 
@@ -153,6 +157,7 @@ DOORS: Final = (
     Door("bytes of text and metadata", "subscription", _bytes(MAX_ABOUT)),
     Door("characters of an id, a namespace, a client's name", "name", f"{MAX_NAME:,}"),
     Door("bytes of a request", "request", _bytes(MAX_BODY)),
+    Door("chunks of less than 256 bytes", "request", f"{MAX_SMALL_CHUNKS:,}"),
     Door("events", "request or message", f"{MAX_EVENTS:,}"),
     Door("subscriptions", "request or message", f"{MAX_SUBSCRIPTIONS_AT_ONCE:,}"),
     Door("bytes of requests held at once", "principal", _bytes(MAX_READING_OF_PRINCIPAL)),
