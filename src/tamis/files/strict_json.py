@@ -62,6 +62,7 @@ class _Window:
     def __init__(self, text: str, longest: int) -> None:
         self._text = text
         self._longest = longest
+        self._start, self._part, self._is_cut = 0, "", False
         self._move(0)
 
     def read_object(self, offset: int) -> tuple[Object, int]:

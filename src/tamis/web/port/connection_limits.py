@@ -141,7 +141,7 @@ class _Deadlines:
 def _with_few_chunks(protocol: type[asyncio.Protocol]) -> Any:
     """Return a protocol of HTTP that parses thousands of small chunks of a body in pieces, with pauses for others.
 
-    256 KiB in chunks of one byte would take half a second. A request with too many of them is refused.
+    90 KB in chunks of one byte would hold the event loop for 0.2 s. A request with too many of them is refused.
     """
 
     class Patient(protocol):  # type: ignore[misc, valid-type]
@@ -169,7 +169,7 @@ def _with_few_chunks(protocol: type[asyncio.Protocol]) -> Any:
             if self.conn.their_state is not h11.SEND_BODY:
                 self._n_small = 0
             elif self._n_small > MAX_SMALL_CHUNKS:
-                self._refuse_chunks()
+                _refuse_chunks(self)
             if (current := self.transport.get_protocol()) is not self:  # a WebSocket took the connection over
                 current.data_received(self._unparsed)
             elif self._unparsed:
@@ -177,14 +177,16 @@ def _with_few_chunks(protocol: type[asyncio.Protocol]) -> Any:
             elif not self.flow.read_paused:
                 self.transport.resume_reading()
 
-        def _refuse_chunks(self) -> None:
-            self._unparsed = b""
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                self.send_400_response("Too many small chunks.")
-            else:
-                self.transport.close()
-
     return Patient
+
+
+def _refuse_chunks(connection: Any) -> None:
+    """End a connection of uvicorn's protocol of HTTP because of its chunks, with an answer unless one was begun."""
+    connection._unparsed = b""
+    if connection.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        connection.send_400_response("Too many small chunks.")
+    else:
+        connection.transport.close()
 
 
 def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
