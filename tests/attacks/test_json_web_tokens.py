@@ -109,6 +109,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no JSON": (lambda one: "AAAA.AAAA.AAAA", "header"),
     "nested": (lambda one: f"{plain(json.loads('[' * 90 + ']' * 90))}.AAAA.AAAA", "JWT"),
     "kid a list": (lambda one: headed(one, alg="RS256", kid=[]), "JWT"),
+    "an end beyond all numbers": (lambda one: one.sign(exp=10**400), "cannot be read"),
     "exp text": (lambda one: one.sign(exp="soon"), "JWT"),
     "rights unknown": (lambda one: one.sign(tamis_rights=["root"]), "'root'"),
     "no rights": (lambda one: one.sign(tamis_rights=None), "allows nothing"),

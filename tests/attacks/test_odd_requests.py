@@ -211,6 +211,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield one.broker.port
 
 
+def test_two_tokens_are_no_token(tmp_path: Path) -> None:
+    """A proxy may check one of them and a broker take the other."""
+    with guarded_broker(tmp_path) as one:
+        good, other = one.add("alice"), one.add("eve")
+        for tokens in ((good, other), (other, good), (good, "x"), (good, good)):
+            headers = "".join(f"\r\nAuthorization: Bearer {token}" for token in tokens)
+            assert status_of(talk(one.broker.port, head(f"GET {SUBSCRIPTIONS}{headers}"))) == 400
+        assert status_of(talk(one.broker.port, head(f"GET {SUBSCRIPTIONS}\r\nAuthorization: Bearer {good}"))) == 200
+
+
 @pytest.mark.parametrize("name", TOKENS)
 def test_tokens_that_are_none(name: str, guarded: int) -> None:
     for line in (f"GET {SUBSCRIPTIONS}", f"POST {EVENTS}", f"GET {SUBSCRIPTIONS}/x/events"):

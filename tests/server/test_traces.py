@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry import trace as otel
 
 import tamis
 from tamis.cli.main import main
 from tamis.errors import ModelError
 from tamis.node.content import Content
-from tamis.node.effects import Answer
+from tamis.node.effects import Answer, Tell
+from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.node.published import EventId
+from tamis.node.stream import CLIENT_EPOCH, StreamEnd
+from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
-from tamis.routing.edge.requests import Accepted, Post, Posts
+from tamis.routing.edge.requests import Accepted, Connect, Disconnect, Post, Posts
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.client.session import ClientSession
+from tamis.runtime.packets import join_frames, split_frames
 from tamis.runtime.traces import exporting
 from tamis.runtime.traces.broker_traces import BrokerTraces, Step
 from tamis.runtime.traces.contexts import is_sampled, read_traceparent, threshold_of, trace_id_of
@@ -63,6 +70,14 @@ def named(spans: list[SeenSpan], name: str, broker: str, event: str) -> SeenSpan
     return span
 
 
+def spanning() -> AbstractContextManager[object]:
+    """Return a context in which OpenTelemetry's current span is that of `TRACEPARENT`."""
+    origin = read_traceparent([TRACEPARENT])
+    assert origin is not None
+    context = otel.SpanContext(origin.trace_id, origin.span_id, is_remote=False, trace_flags=otel.TraceFlags(1))
+    return otel.use_span(otel.NonRecordingSpan(context))
+
+
 def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
     secret = "Zanzibar4711"
 
@@ -79,7 +94,8 @@ def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
                 assert delivery.event["mag"] == mag
                 await delivery.ack()
                 if mag == 6:
-                    await client.publish({"mag": 7})
+                    with spanning():  # the current span of the program
+                        await client.publish({"mag": 7})
         [first], [second] = (answer.json["ids"] for answer in answers)
         return first, second
 
@@ -124,6 +140,7 @@ def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
     assert named(spans, "match", "a", second).attributes["tamis.outcome"] == "no reader"
     [by_client] = {span.attributes["tamis.event"] for span in spans} - {first, second}
     assert named(spans, "publish", "b", by_client).attributes["tamis.outcome"] == "accepted"
+    assert named(spans, "publish", "b", by_client).links == [("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")]
     assert secret.encode() not in bodies
 
 
@@ -268,6 +285,79 @@ def test_a_bad_traceparent_is_no_origin() -> None:
     assert read_traceparent([f"01{TRACEPARENT[2:]}-what a later version adds"]) is not None
     assert [text for text in BAD if read_traceparent([text]) is not None] == []
     assert read_traceparent([]) is read_traceparent([TRACEPARENT, TRACEPARENT]) is None
+
+
+def test_calls_that_travel_together_keep_their_spans(tmp_path: Path) -> None:
+    other = TRACEPARENT.replace("b7ad6b7169203331", "00000000000000ab")
+    parents = [None, TRACEPARENT, "no trace", other, TRACEPARENT]
+
+    async def story(broker: BrokerProcess) -> None:
+        async with tamis.connect(broker.url) as client:
+            calls = [client.publish([{"n": n}] * (n + 1), traceparent=parent) for n, parent in enumerate(parents)]
+            await asyncio.gather(*calls)
+
+    with Collector() as collector:
+        broker = BrokerProcess(tmp_path, f'data = "data"\ntraces = "{collector.url}"')
+        with running(broker):
+            asyncio.run(asyncio.wait_for(story(broker), HANGS))
+            with spanning(), tamis.connect(broker.url) as client:
+                client.publish({"n": 5})
+            spans = collector.wait(16 * 3)
+    links = {span.attributes["tamis.event"]: span.links for span in spans if span.name == "publish"}
+    first, second = ([("0af7651916cd43dd8448eb211c80319c", id)] for id in ("b7ad6b7169203331", "00000000000000ab"))
+    expected = [[], *[first] * 2, *[[]] * 3, *[second] * 4, *[first] * 5, first]
+    assert sorted(links.values()) == sorted(expected)
+    assert "connection" not in broker.log()
+
+
+def test_a_span_is_named_again_when_its_message_is_sent_again() -> None:
+    session = ClientSession("alice", None, 7)
+    session.take(join_frames([encode_frame(Frame(3, CLIENT_EPOCH, 0, 0))]))
+    session.publish("default", [b"a", b"b"], lambda error: None, TRACEPARENT)
+    session.publish("default", [b"c"], lambda error: None)
+    packets = [session.next_packet()]
+    session.link.lost()
+    session.take(join_frames([encode_frame(Frame(3, CLIENT_EPOCH, 0, 0))]))
+    packets.append(session.next_packet())
+    for packet in packets:
+        assert packet is not None
+        word, message = (decode_frame(data, "alice") for data in split_frames(packet, "alice"))
+        assert (word.seq, message.seq) == (0, 1)
+        assert m.decode(word.body, "alice") == m.Origins(7, ((1, 2, TRACEPARENT),))
+        assert isinstance(m.decode(message.body, "alice"), m.PublishBatch)
+
+
+def test_words_that_lie_about_spans_are_ignored() -> None:
+    sink: Any = SimpleNamespace(add=lambda span: made.append(span), counts={}, close=lambda: None)
+    made: list[Span] = []
+    traces = BrokerTraces("here", sink)
+    content = Content()
+    ends = {"c:alice:x": StreamEnd("c:alice:x", 3)}
+    edge = TracedEdge(traces, BrokerCore("here", {}, content), content, ends)
+    edge.handle(Connect(Rights("alice")), sender="c:alice:x", now=0.0)
+    good = m.Origins(1, ((1, 1, TRACEPARENT),))
+    words = [
+        b"\x01\xc1",
+        m.encode(m.Origins(1, ((5, 1, TRACEPARENT), (1, 9, TRACEPARENT)))),  # not in order
+        m.encode(m.Origins(2, ((1, 1, TRACEPARENT),))),  # another life
+        m.encode(m.Origins(1, ((1, 0, TRACEPARENT), (2, 1 << 62, TRACEPARENT)))),
+        m.encode(m.Origins(1, ((1, 1, "no trace"),))),
+        m.encode(m.Origins(1, ((1, 1, TRACEPARENT),) * 2_000)),  # longer than any client says it
+        m.encode(good),
+    ]
+    for number, body in enumerate(words, 1):
+        traces.note_word("c:alice:x", Frame(CLIENT_EPOCH, 3, 0, 0, body))
+        event = m.Published(EventId("", 1, 1), "default", b"\x81\xa1n\x01")
+        edge.handle(m.PublishBatch((event,)), sender="c:alice:x", now=float(number))
+        traces.traced(lambda changes, then: then())([], lambda: None)
+    origins = [span.origin for span in made if span.name == "publish"]
+    assert origins == [None] * 6 + [read_traceparent([TRACEPARENT])]
+    refusal = m.Refusal("Origins", "a client may not send Origins")  # with a number it is no word
+    assert edge.handle(good, sender="c:alice:x", now=9.0) == [Tell("c:alice:x", refusal)]
+    # What was said before a connection ended is forgotten with it.
+    traces.note_word("c:alice:x", Frame(CLIENT_EPOCH, 3, 0, 0, m.encode(good)))
+    edge.handle(Disconnect("gone"), sender="c:alice:x", now=9.0)
+    assert not traces._origins
 
 
 def test_every_broker_samples_the_same_share() -> None:

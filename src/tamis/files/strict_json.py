@@ -13,10 +13,13 @@ from tamis.files.batches import Item
 from tamis.files.text import MAX_LINE, chunks, lines, shown_name
 from tamis.model.strict_json import (
     DECODER,
+    MAX_CONTAINERS,
     MAX_DEPTH,
     Object,
     RefusedError,
     checked_object,
+    count_containers,
+    count_marks,
     lower,
     read_object,
     read_value,
@@ -59,21 +62,17 @@ class _Window:
     def __init__(self, text: str, longest: int) -> None:
         self._text = text
         self._longest = longest
+        self._start, self._part, self._is_cut = 0, "", False
         self._move(0)
 
     def read_object(self, offset: int) -> tuple[Object, int]:
         """Return the object at an offset of the text, and the offset after it."""
         try:
-            try:
-                value, end = DECODER.raw_decode(self._part, offset - self._start)
-            except json.JSONDecodeError:
-                if offset == self._start or self._has_all:
-                    raise
-                self._move(offset)
-                value, end = DECODER.raw_decode(self._part, 0)
+            value, end = self._decode(offset)
         except json.JSONDecodeError as error:
             column = self._start + error.pos + 1
             why = "" if self._has_all else f"longer than {self._longest:,} characters, or "
+            why = f"more than {MAX_CONTAINERS:,} objects and lists in one object, or " if self._is_cut else why
             raise ValueError(f"{why}not JSON: {lower(error.msg)} at column {column}") from None
         except RecursionError:
             raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
@@ -81,12 +80,48 @@ class _Window:
             raise ValueError("expected a JSON array of objects")
         return checked_object(value), self._start + end
 
+    def _decode(self, offset: int) -> tuple[object, int]:
+        """Return the value at an offset of the text, and the offset after it in this part."""
+        try:
+            return DECODER.raw_decode(self._part, offset - self._start)
+        except json.JSONDecodeError:
+            if self._has_all:
+                raise
+            if offset != self._start:
+                self._move(offset)
+                return self._decode(offset)
+            if not self._is_cut or count_containers(self._seen) > MAX_CONTAINERS:
+                raise
+        self._part, self._is_cut = self._seen, False  # most of the marks are in strings
+        return self._decode(offset)
+
     @property
     def _has_all(self) -> bool:
-        return self._start + self._longest >= len(self._text)
+        return self._start + len(self._part) >= len(self._text)
+
+    @property
+    def _seen(self) -> str:
+        return self._text[self._start : self._start + self._longest]
 
     def _move(self, offset: int) -> None:
-        self._start, self._part = offset, self._text[offset : offset + self._longest]
+        """Begin at an offset; the part ends where there would be more objects and lists than one object may have."""
+        self._start = offset
+        part = self._seen
+        self._is_cut = len(part) > MAX_CONTAINERS and count_marks(part) > MAX_CONTAINERS
+        self._part = _cut(part) if self._is_cut else part
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text with about `MAX_CONTAINERS` characters that may begin an object or a list."""
+    low, high, seen = 0, len(text), 0
+    while high - low > 4096:
+        middle = (low + high) // 2
+        marks = count_marks(text, low, middle)
+        if seen + marks <= MAX_CONTAINERS:
+            low, seen = middle, seen + marks
+        else:
+            high = middle
+    return text[:high]
 
 
 def line_items(path: str) -> Iterator[Item[Object]]:

@@ -1,7 +1,8 @@
 """All messages between brokers and clients: a closed vocabulary with one binary encoding.
 
 ======================= ======================================================================
-client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`
+client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`; and `Origins`, which
+                        has no number
 broker to client        `Status` of a subscription, `Delayed`, `Delivery` of an event, `Gap`, `Refusal`, `Types`
 broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`,
                         `LinkGap`; and `Reach`, which has no number: releases that do not know it ignore it
@@ -34,6 +35,7 @@ __all__ = [
     "EventId",
     "Gap",
     "Message",
+    "Origins",
     "Pause",
     "Publish",
     "PublishBatch",
@@ -142,6 +144,17 @@ class PublishBatch(Message, frozen=True, array_like=True, tag=4):
     """Several events, in order, so that matching is batched."""
 
     events: tuple[Published, ...]
+
+
+class Origins(Message, frozen=True, array_like=True, tag=26):
+    """Tells a broker that is traced which spans publish the events of the client's next message.
+
+    ``spans`` are the first number of some events, how many there are, and the ``traceparent`` of the span. A broker
+    that is not traced does not read it.
+    """
+
+    epoch: int
+    spans: tuple[tuple[int, int, str], ...]
 
 
 class Status(Message, frozen=True, array_like=True, tag=5):
@@ -272,6 +285,7 @@ _Wire = (
     | Unsubscribe
     | Publish
     | PublishBatch
+    | Origins
     | Status
     | Delayed
     | Delivery

@@ -156,9 +156,12 @@ class Access:
 
 def _secret(connection: HTTPConnection) -> str | None:
     """Return what a request shows as its token, None when it shows none."""
-    header = connection.headers.get("authorization")
-    if header is None:
+    headers = connection.headers.getlist("authorization")
+    if not headers:
         return None
+    if len(headers) > 1:  # a proxy may have checked another one than this broker would take
+        raise RefusedError(400, "expected one Authorization header, got several")
+    [header] = headers
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer":
         raise RefusedError(401, "the token is unknown: expected Authorization: Bearer TOKEN")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -13,6 +16,7 @@ import pytest
 
 import tamis
 from tamis.engine import Engine
+from tamis.errors import SnapshotError
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
@@ -20,7 +24,9 @@ from tamis.model.language.templates.texts import split_text
 from tamis.model.language.templates.wording import TextDocuments
 from tamis.node.content import Content
 from tamis.routing import messages as m
-from tamis.runtime.broker.snapshot_subscriptions import _subscriptions, _Wanted
+from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.core import EdgeCore
+from tamis.runtime.broker.snapshot_subscriptions import _subscribe, _subscriptions, _Wanted
 
 SCHEMA = tamis.Schema(
     {"n": tamis.Number(0, 100), "s": tamis.String(), "at": tamis.Timestamp(), "where": tamis.Region()}
@@ -112,3 +118,21 @@ def test_filters_of_a_shape_without_numbers_come_in_batches_too(text: str) -> No
     documents, expected = TextDocuments(), msgspec.json.encode(to_json(parse(text)))
     for _ in range(3):
         assert documents.find_many([text] * 20)[2:] == [expected] * 18
+
+
+@pytest.mark.parametrize(
+    ("namespace", "culprit"),
+    [("default", "subscription 'third'"), ("x" * 200, "namespace 'x+'"), ("*", r"namespace '\*'")],
+)
+def test_a_refusal_names_what_is_refused(tmp_path: Path, namespace: str, culprit: str) -> None:
+    engine, content = Engine(SCHEMA), Content(SCHEMA)
+    for id, text in (("first", "n > 1"), ("second", "n > 2"), ("third", "n > 3"), ("fourth", "n > 4")):
+        metadata = {"note": "x" * (2 << 20)} if id == "third" else {}
+        engine.subscribe(text, id=id, metadata=metadata)
+    engine.save(tmp_path / "saved")
+    wanted = list(wanted_of(Engine.load(tmp_path / "saved")))
+    checks = EdgeCore(BrokerCore("here", {}, content), content, {}).checks
+    driver: Any = SimpleNamespace(view=SimpleNamespace(checks=checks, asked={}))
+    version: Any = "saved"
+    with pytest.raises(SnapshotError, match=culprit):
+        asyncio.run(_subscribe(driver, version, SCHEMA, namespace, wanted))

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
+from tamis.model.strict_json import MAX_CONTAINERS
 from tamis.model.types.paths import MAX_DEPTH
 from tamis.node.content import MAX_INNER
 
@@ -41,6 +42,7 @@ __all__ = [
     "MAX_PAGE",
     "MAX_READING",
     "MAX_READING_OF_PRINCIPAL",
+    "MAX_SMALL_CHUNKS",
     "MAX_SUBSCRIPTIONS",
     "MAX_SUBSCRIPTIONS_AT_ONCE",
     "MAX_SUBSCRIPTIONS_OF_NAMESPACE",
@@ -97,6 +99,9 @@ MAX_PACKET: Final = 4 * 1024 * 1024
 MAX_PACKET_OF_BROKER: Final = 256 * 1024 * 1024
 MAX_FRAMES: Final = 256
 
+#: Chunks of less than 256 bytes in the body of a request: an event each, and as many for ends of lines.
+MAX_SMALL_CHUNKS: Final = 2 * MAX_EVENTS
+
 #: Messages that wait for one client before it is suspended.
 MAX_BACKLOG: Final = 100_000
 
@@ -146,11 +151,13 @@ DOORS: Final = (
     Door("bytes of one JSON object", "object", _bytes(MAX_EVENT_TEXT)),
     Door("attributes of an event", "event", f"{MAX_ATTRIBUTES:,}"),
     Door("levels of nesting in JSON", "object", f"{MAX_DEPTH:,}"),
+    Door("objects and lists of one JSON object", "object", f"{MAX_CONTAINERS:,}"),
     Door("objects and lists inside a value of an event", "value", f"{MAX_INNER:,}"),
     Door("characters of filter text, geometries and IN lists apart", "subscription", f"{TEXT.most:,}"),
     Door("bytes of text and metadata", "subscription", _bytes(MAX_ABOUT)),
     Door("characters of an id, a namespace, a client's name", "name", f"{MAX_NAME:,}"),
     Door("bytes of a request", "request", _bytes(MAX_BODY)),
+    Door("chunks of less than 256 bytes", "request", f"{MAX_SMALL_CHUNKS:,}"),
     Door("events", "request or message", f"{MAX_EVENTS:,}"),
     Door("subscriptions", "request or message", f"{MAX_SUBSCRIPTIONS_AT_ONCE:,}"),
     Door("bytes of requests held at once", "principal", _bytes(MAX_READING_OF_PRINCIPAL)),

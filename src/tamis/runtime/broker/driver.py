@@ -235,6 +235,9 @@ class Driver:
         except DiskFullError:
             if _adds(packet, connection.link):
                 raise
+        if self.traces is not None and connection.rights is not None:
+            for data in split_frames(packet, connection.link):
+                self.traces.note_word(connection.link, decode_frame(data, connection.link))
         self.machine.receive(connection, packet)
 
     async def publish(

@@ -34,8 +34,9 @@ from tamis.node.content import Content
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
+from tamis.routing.edge.admission import check_namespace
 from tamis.routing.edge.checks import Meaning, draft_many
-from tamis.routing.edge.limits import SLICE_SUBSCRIPTIONS
+from tamis.routing.edge.limits import MAX_NAME, SLICE_SUBSCRIPTIONS
 from tamis.routing.edge.link_names import http_link
 from tamis.routing.edge.requests import Draft, LearnTypes, Rejection
 from tamis.routing.edge.rights import Rights
@@ -148,7 +149,10 @@ async def _subscribe(
     """Give subscriptions of a namespace to the broker, held to the policies like those of clients (promise S6)."""
     requests: list[tuple[m.Subscribe, Meaning | None]] = []
     checks = driver.view.checks
-    content = checks.content.of(namespace)
+    try:
+        content = checks.content.of(check_namespace(namespace))
+    except TamisError as error:  # no subscription is at fault
+        raise SnapshotError(str(version), f"namespace {namespace[:MAX_NAME]!r}: {error}") from error
     draft = Draft(content.schema, content.schema)
     try:
         for one in changed:

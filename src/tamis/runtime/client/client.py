@@ -45,6 +45,7 @@ from tamis.runtime.dialling import (
 )
 from tamis.runtime.extra import demand_server
 from tamis.runtime.packets import MAX_PACKET
+from tamis.runtime.traces.contexts import current_traceparent, read_traceparent
 
 __all__ = ["Client"]
 
@@ -173,20 +174,30 @@ class Client:
         return self._session.schema_of(namespace)
 
     async def publish(
-        self, events: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT_NAMESPACE
+        self,
+        events: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        traceparent: str | None = None,
     ) -> None:
         """Publish an event, or several in order; returns when the broker has them on disk.
 
         Events that several tasks publish at the same time travel together. `RefusedError` says why one was not taken;
         `ConnectionLostError` that the client was closed before it knew.
+
+        ``traceparent`` (W3C Trace Context) names the span that publishes them, for brokers with traces; by default it
+        is the current span of OpenTelemetry, if the program uses it.
         """
+        parent = current_traceparent() if traceparent is None else traceparent
+        if parent and read_traceparent([parent]) is None:
+            parent = ""  # as over HTTP: a header that is not well-formed is ignored
         given = [events] if isinstance(events, Mapping) else list(events)
         payloads = [encode_event(one) for one in given]
         async with self._room:
             await self._room.wait_for(lambda: len(self._session.publishing) < MAX_WAITING)
             self._demand_open()
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._session.publish(namespace, payloads, partial(_resolve, done))
+            self._session.publish(namespace, payloads, partial(_resolve, done), parent)
         self._news.set()
         try:
             await done

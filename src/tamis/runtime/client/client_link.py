@@ -11,7 +11,7 @@ number is the *cursor*: it is sent to the broker, and a client may keep it in a 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tamis.errors import RemoteProtocolError
@@ -34,6 +34,8 @@ class Outgoing:
 
     body: bytes
     confirmed: Callable[[], None] = lambda: None
+    #: An unnumbered message that is sent before it, each time that it is sent.
+    word: bytes = b""
 
 
 class ClientLink:
@@ -114,7 +116,7 @@ class ClientLink:
         mark = Mark(self.broker, self.cursor.number, self._end.sent, CLIENT_EPOCH)
         frames = self._wire.take(self._end, mark, WINDOW, lambda link, after, limit: [])
         self._told = self.cursor.number if frames else self._told
-        return join_frames(map(encode_frame, frames)) if frames else None
+        return join_frames(map(encode_frame, self._with_words(frames))) if frames else None
 
     def hand_out(self, number: int, handles: int) -> None:
         """Take note of how many readers a message was handed to."""
@@ -130,6 +132,14 @@ class ClientLink:
         return self._move()
 
     # Inside
+
+    def _with_words(self, frames: Sequence[Frame]) -> Iterator[Frame]:
+        """Yield frames, each message after its word."""
+        for frame in frames:
+            outgoing = self._sent.get(frame.seq)
+            if outgoing is not None and outgoing.word:
+                yield Frame(frame.epoch, frame.to, 0, frame.ack, outgoing.word)
+            yield frame
 
     def _meet(self, frame: Frame) -> None:
         """Begin with a life of the broker: the first one that is met, or one that lost its disk."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.runtime.client.client import Client
 from tamis.runtime.client.deliveries import ClientSubscription, Delivery
+from tamis.runtime.traces.contexts import current_traceparent
 
 __all__ = ["Connecting", "SyncClient", "SyncSubscription", "connect"]
 
@@ -87,10 +88,15 @@ class SyncClient:
         return self._client.cursor
 
     def publish(
-        self, events: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT_NAMESPACE
+        self,
+        events: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        traceparent: str | None = None,
     ) -> None:
-        """Publish an event, or several in order; returns when the broker has them on disk."""
-        self._run(self._client.publish(events, namespace=namespace))
+        """Publish an event, or several in order; returns when the broker has them on disk. See `Client.publish`."""
+        parent = current_traceparent() if traceparent is None else traceparent  # the other thread has another span
+        self._run(self._client.publish(events, namespace=namespace, traceparent=parent))
 
     def subscribe(self, filter: str | Mapping[str, Any], **options: Any) -> SyncSubscription:
         """Ask for events; see `Client.subscribe`."""

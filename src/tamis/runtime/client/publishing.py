@@ -30,6 +30,8 @@ class _Call:
     left: int
     done: Callable[[TamisError | None], None]
     error: TamisError | None = None
+    #: The span that publishes the events.
+    traceparent: str = ""
 
     def close_one(self, error: TamisError | None = None) -> None:
         """Take note of what became of one event; the first error is the call's."""
@@ -55,10 +57,14 @@ class Publishing:
         return len(self._open)
 
     def add(
-        self, namespace: str, payloads: Sequence[bytes], done: Callable[[TamisError | None], None]
+        self,
+        namespace: str,
+        payloads: Sequence[bytes],
+        done: Callable[[TamisError | None], None],
+        traceparent: str = "",
     ) -> list[m.EventId]:
         """Queue the events of one call; ``done`` is called when all of them are confirmed or refused."""
-        call = _Call(len(payloads), done)
+        call = _Call(len(payloads), done, traceparent=traceparent)
         ids: list[m.EventId] = []
         for payload in payloads:
             number = next(self._numbers)
@@ -81,7 +87,7 @@ class Publishing:
         if not batch:
             return None
         numbers = range(batch[0].id.seq, batch[-1].id.seq + 1)
-        return Outgoing(m.encode(m.PublishBatch(tuple(batch))), partial(self._confirm, numbers))
+        return Outgoing(m.encode(m.PublishBatch(tuple(batch))), partial(self._confirm, numbers), self._origins(numbers))
 
     def refuse(self, event: m.EventId, error: TamisError) -> None:
         """Take note that an event was refused; one of a former life, or known already, says nothing."""
@@ -94,6 +100,18 @@ class Publishing:
         calls, self._open = list(self._open.values()), {}
         for call in calls:
             call.close_one(error)
+
+    def _origins(self, numbers: range) -> bytes:
+        """Return the word that names the spans which publish events; empty when none are traced."""
+        spans: list[tuple[int, int, str]] = []
+        former: _Call | None = None
+        for number in numbers:
+            call = self._open.get(number)
+            if call is not None and call.traceparent:
+                first, count, _ = spans.pop() if call is former else (number, 0, "")
+                spans.append((first, count + 1, call.traceparent))
+            former = call
+        return m.encode(m.Origins(self.epoch, tuple(spans))) if spans else b""
 
     def _confirm(self, numbers: range) -> None:
         for number in numbers:

@@ -165,10 +165,17 @@ class ClientSession:
     # What the user does
 
     def publish(
-        self, namespace: str, payloads: Sequence[bytes], done: Callable[[TamisError | None], None]
+        self,
+        namespace: str,
+        payloads: Sequence[bytes],
+        done: Callable[[TamisError | None], None],
+        traceparent: str = "",
     ) -> list[m.EventId]:
-        """Queue events, which get these ids; ``done`` gets None when all are confirmed, or the first refusal."""
-        return self.publishing.add(namespace, payloads, done)
+        """Queue events, which get these ids; ``done`` gets None when all are confirmed, or the first refusal.
+
+        ``traceparent`` names the span that publishes them.
+        """
+        return self.publishing.add(namespace, payloads, done, traceparent)
 
     def say(self, message: m.Message) -> None:
         """Send a message as soon as there is a wire and room in the window."""

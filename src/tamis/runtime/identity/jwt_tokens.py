@@ -57,13 +57,14 @@ class JwtTokens:
                 leeway=self._config.leeway,
                 options={"require": ["exp", "iss", "aud", self._config.claims.principal], "strict_aud": False},
             )
+            end = int(claims["exp"] + self._config.leeway)
         except jwt.PyJWTError as error:
             raise RefusedError(401, f"the JWT is not accepted: {error}") from None
         except TamisError:
             raise
         except Exception as error:  # whatever the parser raises is the sender's doing
             raise RefusedError(401, f"the JWT cannot be read ({type(error).__name__})") from None
-        digest = _digest(token, int(claims["exp"] + self._config.leeway), key, claims.get("jti"))
+        digest = _digest(token, end, key, claims.get("jti"))
         if not self.is_live(digest):
             raise RefusedError(401, "the JWT was revoked or has expired")
         return self._allowed(claims, digest)

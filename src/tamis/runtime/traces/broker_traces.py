@@ -9,19 +9,23 @@ of it, and the commit of the step says when that was durable.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.node.effects import Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.frames import Frame
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
-from tamis.routing.edge.requests import Accepted, Post, Posts, Rejection, StaleDraftError
-from tamis.runtime.traces.contexts import Origin, format_traceparent
+from tamis.routing.edge.requests import Accepted, Disconnect, Post, Posts, Rejection, StaleDraftError
+from tamis.runtime.traces.contexts import Origin, format_traceparent, read_traceparent
 from tamis.runtime.traces.event_spans import EventSpans
 from tamis.runtime.traces.spans import Span, SpanSink
 
@@ -29,6 +33,9 @@ __all__ = ["BrokerTraces", "Step"]
 
 #: Spans that wait for an acknowledgement, and nanoseconds after which one is exported without it.
 MOST_WAITING, WAIT_NANOSECONDS = 10_000, 60 * 10**9
+
+#: Bytes of a word that names spans: more than a client says of the events of one message.
+MOST_ORIGIN_BYTES = 64 * 1024
 
 #: The first event of a gap, which is all that its record says of events.
 _first_decoders: dict[str, msgspec.msgpack.Decoder[m.Gap] | msgspec.msgpack.Decoder[m.LinkGap]] = {
@@ -125,6 +132,8 @@ class BrokerTraces:
         self._make = EventSpans(broker, share)
         #: When requests came whose events are not in a step yet, and what published them.
         self._posts: dict[tuple[str, int, int], tuple[int, Origin | None]] = {}
+        #: What clients said of the spans that publish the events of their next messages.
+        self._origins: dict[Link, m.Origins] = {}
         #: Events of the step under way, which are not on disk yet.
         self._taken: list[Span] = []
         self._waiting = _Waiting()
@@ -141,6 +150,15 @@ class BrokerTraces:
     def note_post(self, post: Post, origin: Origin | None) -> None:
         """Take note of a request that waits for a step; ``origin`` is the span of who published."""
         self._posts[post.publisher, post.epoch, post.first] = (time.time_ns(), origin)
+
+    def note_word(self, link: Link, frame: Frame) -> None:
+        """Take note of a client's frame if it names the spans that publish what comes next; other words say nothing."""
+        if frame.seq or not 0 < len(frame.body) <= MOST_ORIGIN_BYTES:
+            return
+        with contextlib.suppress(RemoteProtocolError):  # as with all words: one of a later release is ignored
+            word = m.decode(frame.body, link)
+            if isinstance(word, m.Origins):
+                self._origins[link] = word
 
     def traced(self, commit: _Commit) -> _Commit:
         """Return a commit that ends the spans of a step when it is durable."""
@@ -215,7 +233,10 @@ class BrokerTraces:
         """Yield the events that a step took, each with its first span at this broker."""
         if isinstance(step.message, Posts):
             yield from self._posted(step.message, step)
+        if isinstance(step.message, Disconnect):
+            self._origins.pop(step.sender, None)
         events = step.events
+        origins = _spans_of(self._origins.pop(step.sender, None), events) if events else {}
         refused = _refused(step.effects) if events and not step.is_from_broker else {}
         for event in events:
             id = event.id
@@ -225,6 +246,7 @@ class BrokerTraces:
             if not trace_id:
                 continue
             span = self._make.first(id, event.namespace, trace_id, step.start)
+            span.origin = origins.get(event.id)
             if step.is_from_broker:
                 span.name, span.kind = "receive", "consumer"
                 span.parent = self._make.hop_id(id, step.sender, self._broker)
@@ -317,6 +339,23 @@ def _child(parent: Span, name: str, start: int, end: int) -> Span:
     """Return a span under another, about the same event."""
     attributes = {key: value for key, value in parent.attributes.items() if key != "tamis.outcome"}
     return Span(name, "internal", parent.trace_id, start, attributes, max(start, end), parent=parent.span_id)
+
+
+def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.EventId, Origin]:
+    """Return the spans that publish events, as far as a client has named them."""
+    if word is None:
+        return {}
+    firsts = [first for first, _, _ in word.spans]
+    if firsts != sorted(firsts):  # no client of ours says that
+        return {}
+    parents = [read_traceparent([text]) for _, _, text in word.spans]
+    origins: dict[m.EventId, Origin] = {}
+    for event in events:
+        at = bisect_right(firsts, event.id.seq) - 1
+        parent = parents[at] if at >= 0 and event.id.seq < firsts[at] + word.spans[at][1] else None
+        if parent is not None and event.id.epoch == word.epoch:
+            origins[event.id] = parent
+    return origins
 
 
 def _refused(effects: Sequence[Effect]) -> dict[tuple[int, int], str]:

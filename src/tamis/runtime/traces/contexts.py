@@ -7,6 +7,7 @@ knows the ids of the spans that its neighbours made. Brokers of earlier releases
 from __future__ import annotations
 
 import re
+import sys
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tamis.node.published import EventId
 
 __all__ = [
     "Origin",
+    "current_traceparent",
     "format_traceparent",
     "is_sampled",
     "read_traceparent",
@@ -90,6 +92,18 @@ def read_traceparent(values: list[str]) -> Origin | None:
         return None
     origin = Origin(int(match[2], 16), int(match[3], 16), int(match[4], 16))
     return origin if origin.trace_id and origin.span_id else None
+
+
+def current_traceparent() -> str:
+    """Return the ``traceparent`` of the current span of OpenTelemetry; empty if there is none.
+
+    A program that has spans has imported OpenTelemetry, which is not imported for its sake.
+    """
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return ""
+    context = api.get_current_span().get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}" if context.is_valid else ""
 
 
 def _number(size: int, *parts: str | int) -> int:

@@ -11,13 +11,14 @@ it has passed, and so is one that says nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 from collections import Counter
 from typing import Any, Final
 
 import h11
 
-from tamis.routing.edge.limits import BODY_SECONDS, HEAD_SECONDS
+from tamis.routing.edge.limits import BODY_SECONDS, HEAD_SECONDS, MAX_SMALL_CHUNKS
 
 __all__ = ["ALLOW_PACKETS", "ON_RESERVE", "Gate", "raise_file_limit", "with_limits", "with_small_packets"]
 
@@ -39,6 +40,13 @@ PIECE, FRAMES_OF_PIECE, FEW_FRAMES = 2_048, 128, 4
 
 #: Frames of one message.
 MOST_FRAGMENTS = 1_024
+
+#: Bytes of a chunked body that are parsed at once where more than `FEW_CHUNKS` of its chunks are small: 6 ms of chunks
+#: of one byte.
+CHUNKED_PIECE, FEW_CHUNKS = 2_048, 200
+
+#: The head of a chunk of less than 256 bytes, behind the end of the one before.
+_SMALL_CHUNK = re.compile(rb"\r\n0{0,4}[0-9a-fA-F]{1,2}(?=[;\r])")
 
 #: Codes with which a WebSocket is closed (RFC 6455, section 7.4.1).
 NO_TEXT, POLICY_VIOLATION = 1007, 1008
@@ -130,10 +138,61 @@ class _Deadlines:
             self._timer = None
 
 
+def _with_few_chunks(protocol: type[asyncio.Protocol]) -> Any:
+    """Return a protocol of HTTP that parses thousands of small chunks of a body in pieces, with pauses for others.
+
+    90 KB in chunks of one byte would hold the event loop for 0.2 s. A request with too many of them is refused.
+    """
+
+    class Patient(protocol):  # type: ignore[misc, valid-type]
+        #: Bytes that wait to be parsed, and the small chunks of the present body.
+        _unparsed = b""
+        _n_small = 0
+
+        def data_received(self, data: bytes) -> None:
+            if self._unparsed or (len(data) > CHUNKED_PIECE and len(_SMALL_CHUNK.findall(data)) > FEW_CHUNKS):
+                is_parsing = bool(self._unparsed)
+                self._unparsed += data
+                self.transport.pause_reading()
+                if not is_parsing:
+                    self._parse_piece()
+            else:
+                super().data_received(data)
+
+        def _parse_piece(self) -> None:
+            if self.transport.is_closing():
+                self._unparsed = b""
+                return
+            piece, self._unparsed = self._unparsed[:CHUNKED_PIECE], self._unparsed[CHUNKED_PIECE:]
+            self._n_small += len(_SMALL_CHUNK.findall(piece))
+            super().data_received(piece)
+            if self.conn.their_state is not h11.SEND_BODY:
+                self._n_small = 0
+            elif self._n_small > MAX_SMALL_CHUNKS:
+                _refuse_chunks(self)
+            if (current := self.transport.get_protocol()) is not self:  # a WebSocket took the connection over
+                current.data_received(self._unparsed)
+            elif self._unparsed:
+                asyncio.get_running_loop().call_soon(self._parse_piece)
+            elif not self.flow.read_paused:
+                self.transport.resume_reading()
+
+    return Patient
+
+
+def _refuse_chunks(connection: Any) -> None:
+    """End a connection of uvicorn's protocol of HTTP because of its chunks, with an answer unless one was begun."""
+    connection._unparsed = b""
+    if connection.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        connection.send_400_response("Too many small chunks.")
+    else:
+        connection.transport.close()
+
+
 def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol of HTTP with a place at the gate and deadlines for each request."""
 
-    class Limited(protocol):  # type: ignore[misc, valid-type]
+    class Limited(_with_few_chunks(protocol)):  # type: ignore[misc]
         app_state: dict[str, Any]
         _deadlines: _Deadlines | None = None
 
