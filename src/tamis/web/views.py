@@ -85,8 +85,8 @@ def compile_filter(
     event matches.
     """
     schema = content.schema
-    for known in sources if content.learns else ():
-        schema = learn_from_node(schema, parse(known))
+    for learned in sources if content.learns else ():
+        schema = learn_from_node(schema, parse(learned))
     text = source if isinstance(source, str) else None
     return compile_filters(parse(source), schema, text, open=content.learns)
 

@@ -34,7 +34,7 @@ __all__ = ["connect"]
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 
 #: The tags of messages that have filters to compile: the second byte of a message.
-_SUBSCRIBING = frozenset(m.encode(one)[1:2] for one in (m.Subscribe("", b""), m.SubscribeBatch(())))
+_SUBSCRIBING = frozenset(m.encode(message)[1:2] for message in (m.Subscribe("", b""), m.SubscribeBatch(())))
 
 _PUBLISHING = m.encode(m.PublishBatch(()))[1:2]
 
