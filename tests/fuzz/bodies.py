@@ -21,7 +21,7 @@ from tamis.node.content import Content
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.rights import Rights
 from tamis.web.bodies import read_events, read_objects
-from tamis.web.endpoints.subscriptions import NewSubscription, _as_json, _asked, _read, drafted
+from tamis.web.endpoints.subscriptions import NewSubscription, _as_json, _message_of, _read, drafted
 from tamis.web.intake import Intake
 from tamis.web.work.pacing import Pace, Shares
 from tests.fuzz.harness import Area, damaged_bytes, damaged_text, document, main, name
@@ -117,7 +117,7 @@ async def _treated(request: Request, door: str, server: Any) -> str:
     objects, _ = await read_objects(request)
     for one in objects:
         given = _read(one, NewSubscription)
-        _, message = _asked(server, _RIGHTS, given, await _as_json(given.filter, server.pace("alice")))
+        _, message = _message_of(server, _RIGHTS, given, await _as_json(given.filter, server.pace("alice")))
         await drafted(checks, None, message, _RIGHTS, server.pace("alice"))
     return "subscriptions: taken"
 

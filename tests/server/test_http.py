@@ -379,9 +379,9 @@ def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> No
     assert "script-src" not in found.headers["content-security-policy"]
     nowhere = ask(f"{broker.url}/nowhere")
     assert (nowhere.status, nowhere.headers["x-content-type-options"]) == (404, "nosniff")
-    assert "nothing at '/nowhere'; /openapi.json" in nowhere.json["error"]
+    assert "no such endpoint: '/nowhere'; /openapi.json" in nowhere.json["error"]
     wrong = ask(f"{broker.url}/v1/events", "PATCH")
-    assert (wrong.status, wrong.json["error"].partition("; ")[0]) == (405, "PATCH is not for '/v1/events'")
+    assert (wrong.status, wrong.json["error"].partition("; ")[0]) == (405, "'/v1/events' does not accept PATCH")
     assert ask(f"{broker.url}/v1/events").json["events"]
 
 

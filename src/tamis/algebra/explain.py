@@ -51,8 +51,8 @@ class Condition:
 
     def __str__(self) -> str:
         values = () if self.attribute is None else ((self.attribute, self.value), *self.others)
-        met = ", ".join(f"{name} is {value or 'missing'}" for name, value in values) or "a constant"
-        return f"{_WORDS[self.outcome]}: {met}"
+        shown = ", ".join(f"{name} is {value or 'missing'}" for name, value in values) or "a constant"
+        return f"{_WORDS[self.outcome]}: {shown}"
 
     def as_json(self) -> dict[str, object]:
         """Return the condition as plain JSON values."""

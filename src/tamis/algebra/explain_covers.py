@@ -42,11 +42,11 @@ class CoveredCondition:
     witness: dict[str, Any] | None
 
     def __str__(self) -> str:
-        said = "says nothing about it" if self.narrow is None else f"says {self.narrow}"
+        narrow_text = "says nothing about it" if self.narrow is None else f"says {self.narrow}"
         if self.holds:
-            return f"yes      {self.text}: B {said}"
+            return f"yes      {self.text}: B {narrow_text}"
         word = "unknown" if self.unknown else "decides" if self.decides else "no"
-        return f"{word:<8} {self.text}: B {said}"
+        return f"{word:<8} {self.text}: B {narrow_text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def explain_covers(a: Source, b: Source, schema: Schema | None = None) -> Coveri
     conditions = [_condition(leaf, text, narrow.filters, used_schema, schema is None) for leaf in leaves(node)]
     decides = _is_conjunction(node) and not answer.yes
     return CoveringExplanation(
-        answer, tuple(_told(condition, leaf_answer, decides) for condition, leaf_answer in conditions)
+        answer, tuple(_covered_condition(condition, leaf_answer, decides) for condition, leaf_answer in conditions)
     )
 
 
@@ -96,16 +96,16 @@ def _condition(
     own = format_node(leaf) if text is None or leaf.span is None else text[leaf.span[0] : leaf.span[1]]
     compiled = compile_node(leaf, schema, open=open)
     names = {name for filter in compiled for name in filter.attributes}
-    said = None if isinstance(leaf, Constant) else _said(names or {leaf.attribute}, narrow, schema)
-    return (own, said), compare(compiled, narrow, schema)
+    narrow_text = None if isinstance(leaf, Constant) else _narrow_text(names or {leaf.attribute}, narrow, schema)
+    return (own, narrow_text), compare(compiled, narrow, schema)
 
 
-def _told(condition: tuple[str, str | None], answer: Covering, decides: bool) -> CoveredCondition:
+def _covered_condition(condition: tuple[str, str | None], answer: Covering, decides: bool) -> CoveredCondition:
     no = not answer.yes and not answer.unknown
     return CoveredCondition(*condition, answer.yes, answer.unknown, no and decides, answer.witness)
 
 
-def _said(names: set[str], narrow: Sequence[Filter], schema: Schema) -> str | None:
+def _narrow_text(names: set[str], narrow: Sequence[Filter], schema: Schema) -> str | None:
     """Return the narrow subscription's conditions on attributes or computed values, as text."""
     parts = []
     for filter in narrow:

@@ -141,13 +141,13 @@ def _essential(facts: Facts) -> Facts:
         likes = tuple(condition for condition in conditions if isinstance(condition, Like))
         unfit = [text for text in listed if patterns.search_strings(_only(text), likes).found is None]
         return Facts(facts.allowed - ValueSet.any_of([_only(text) for text in unfit]))
-    kept = list(conditions)
+    essential = list(conditions)
     for condition in conditions:  # one after the other: of two that imply each other the second stays
-        others = tuple(other for other in kept if other is not condition)
+        others = tuple(other for other in essential if other is not condition)
         alone = Facts(facts.allowed & PRESENT, others)
         if alone.implies(condition):
-            kept.remove(condition)
-    return Facts(facts.allowed & PRESENT if conditions else facts.allowed, tuple(kept))
+            essential.remove(condition)
+    return Facts(facts.allowed & PRESENT if conditions else facts.allowed, tuple(essential))
 
 
 def _joined_regions(conditions: Sequence[Condition]) -> list[Condition]:
@@ -209,15 +209,15 @@ def _joined_on(name: str, a: dict[str, Facts], b: dict[str, Facts], budget: Budg
 
 def _without_covered(filters: Sequence[Filter], budget: Budget) -> list[Filter]:
     """Drop each filter that lies in the union of the remaining ones (rule 3), beginning with the last."""
-    kept = list(filters)
+    remaining = list(filters)
     for filter in reversed(filters):
-        others = [other for other in kept if other is not filter]
+        others = [other for other in remaining if other is not filter]
         share = budget.share(RULE_3_PIECES)
         before = share.left
         if others and before and find_cover_of_pieces(pieces_of(filter, share), others, share) is not None:
-            kept = others
+            remaining = others
         budget.spend(before - max(share.left, 0))
-    return kept
+    return remaining
 
 
 def _union(a: Facts, b: Facts, name: str, budget: Budget) -> Facts | None:

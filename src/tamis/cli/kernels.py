@@ -43,7 +43,7 @@ def kernels(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compile the kernels of jobs and brokers into the cache, so that the first job or request does not have to.
+    """Compile the kernels of jobs and brokers into the cache, so that the first job or request need not wait.
 
     A container image or an installation that several users share does this once; a second call finds nothing to do.
     """

@@ -61,7 +61,7 @@ SchemaPath = Annotated[
     typer.Option("--schema", metavar="FILE", help="The attributes and their types, as JSON; learned otherwise."),
 ]
 Zone = Annotated[
-    str | None, typer.Option("--zone", metavar="ZONE", help="Where times without a zone are meant, as Europe/Berlin.")
+    str | None, typer.Option("--zone", metavar="ZONE", help="The time zone of times without one, e.g. Europe/Berlin.")
 ]
 Fix = Annotated[bool, typer.Option("--fix", help='Read ==, !=, &&, || and "text" as CQL2 has them; prints the text.')]
 Split = Annotated[str, typer.Option("--split", help="How a full node of peers is split: linear, quadratic or r*.")]

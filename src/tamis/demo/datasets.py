@@ -142,8 +142,8 @@ def county_subscriptions() -> pa.Table:
     >>> questions["county-12086-1"][:24], questions["county-12086-1"][-14:]
     ('S_INTERSECTS(disc, POLYG', 'AND wind >= 96')
     """
-    asked = [ask_about_county(**county) for county in counties().select(["fips", "part", "region"]).to_pylist()]
-    return _questions([*asked, *QUESTIONS.items()])
+    questions = [ask_about_county(**county) for county in counties().select(["fips", "part", "region"]).to_pylist()]
+    return _questions([*questions, *QUESTIONS.items()])
 
 
 def broken_subscriptions() -> pa.Table:

@@ -56,10 +56,10 @@ def range_trial(
         starts = {name: _draw(rng, kind, VALUES - SIZE + 1) for name in names}
         return " AND ".join(f"{name} BETWEEN {low} AND {low + SIZE - 1}" for name, low in starts.items())
 
-    asked = [(number, question(), "default") for number in range(1, subscriptions + 1)]
+    questions = [(number, question(), "default") for number in range(1, subscriptions + 1)]
     answers = [{name: _draw(rng, kind, VALUES) for name in names} for _ in range(events)]
     schema = Schema({name: Number(0, VALUES - 1) for name in names})
-    return Trial(topology, schema, asked, answers, clients, seed, faults)
+    return Trial(topology, schema, questions, answers, clients, seed, faults)
 
 
 def _draw(rng: random.Random, kind: str, n: int) -> int:

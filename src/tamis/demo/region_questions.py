@@ -39,9 +39,9 @@ def region_trial(
     ('S_INTERSECTS(area, PO', ['area', 'level'])
     """
     rng = random.Random(seed)
-    asked = [(number, _question(rng), "default") for number in range(1, subscriptions + 1)]
+    questions = [(number, _question(rng), "default") for number in range(1, subscriptions + 1)]
     schema = Schema({"area": Region(), "level": Number(0, LEVELS)})
-    return Trial(topology, schema, asked, [_event(rng) for _ in range(events)], clients, seed, faults)
+    return Trial(topology, schema, questions, [_event(rng) for _ in range(events)], clients, seed, faults)
 
 
 def _question(rng: random.Random) -> str:

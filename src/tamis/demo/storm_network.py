@@ -48,8 +48,8 @@ def coast_questions(broker: str) -> dict[SubscriptionId, str]:
     551
     """
     table = counties()
-    here = table.filter(pc.is_in(table["state"], pa.array(COASTS[broker])))
-    return dict(ask_about_county(**county) for county in here.select(["fips", "part", "region"]).to_pylist())
+    coast = table.filter(pc.is_in(table["state"], pa.array(COASTS[broker])))
+    return dict(ask_about_county(**county) for county in coast.select(["fips", "part", "region"]).to_pylist())
 
 
 def storm_schema() -> str:

@@ -56,7 +56,7 @@ CANDIDATES: Final = (
 
 #: Events that a broker asks about at once.
 _BATCH: Final = 64
-_CLIENT, _HERE, _THERE = "client", "here", "there"
+_CLIENT, _NEAR, _FAR = "client", "here", "there"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class LinkTrial:
 
     def candidates(self) -> list[str]:
         """Return what is worth trying on these subscriptions."""
-        filters = [filter for one in self.subscriptions for filter in one.filters]
+        filters = [filter for subscription in self.subscriptions for filter in subscription.filters]
         has_balls = any(isinstance(part, Ball) for filter in filters for part in filter.constraints)
         return [name for name in CANDIDATES if name != "projection" or has_balls]
 
@@ -152,7 +152,8 @@ class LinkTrial:
     def _interests(self) -> list[Interest]:
         content = Content(self.schema)
         return [
-            Interest(str(one.id), content.write_filter(one.filters), "default", content) for one in self.subscriptions
+            Interest(str(subscription.id), content.write_filter(subscription.filters), "default", content)
+            for subscription in self.subscriptions
         ]
 
     @cached_property
@@ -182,32 +183,32 @@ class _Crossing:
     def __init__(self, policy: Policy, schema: Schema) -> None:
         self.policy = policy
         cells = common_cells([policy.cells])
-        self._near = RoutingTable({_THERE: policy}, schema, cells=cells)
-        self._far = RoutingTable({_HERE: policy}, schema, cells=cells)
-        self._far.unspoken.discard(_HERE)
+        self._near = RoutingTable({_FAR: policy}, schema, cells=cells)
+        self._far = RoutingTable({_NEAR: policy}, schema, cells=cells)
+        self._far.unspoken.discard(_NEAR)
         self._content = Content(schema)
         self.updates = self.update_bytes = 0
         if policy.floods:
-            self._send(Changes(list(self._near.contents(_THERE))))
+            self._send(Changes(list(self._near.contents(_FAR))))
 
     @property
     def n_entries(self) -> int:
         """The filters and ranges in the far table."""
-        return n_entries(self._far, _HERE)
+        return n_entries(self._far, _NEAR)
 
     def subscribe(self, interest: Interest) -> None:
         """Take one subscription across, with all that follows from it."""
         self._near.put_many([(_CLIENT, str(interest.id), interest)])
-        changes = self._near.take_changes(_THERE)
+        changes = self._near.take_changes(_FAR)
         while True:
             if changes:
                 self._send(changes)
-            busy = [summary for summary in self._near.summaries[_THERE].values() if summary.is_busy]
+            busy = [summary for summary in self._near.summaries[_FAR].values() if summary.is_busy]
             if not busy:
                 return
             for summary in busy:
                 summary.advance()
-            changes = self._near.take_changes(_THERE)
+            changes = self._near.take_changes(_FAR)
 
     def forwarded(self, batches: Iterator[EventBatch]) -> npt.NDArray[np.bool_]:
         """Say for each event whether it crosses."""
@@ -215,12 +216,14 @@ class _Crossing:
         return np.array([bool(hop) for hop in hops], np.bool_)
 
     def _send(self, changes: Changes) -> None:
-        entries = [(str(one.id), one.namespace, self._content.write_filter(one.filters)) for one in changes.announce]
+        entries = [
+            (str(entry.id), entry.namespace, self._content.write_filter(entry.filters)) for entry in changes.announce
+        ]
         self.updates += 1
         self.update_bytes += sum(len(key) + len(document) for key, _, document in entries)
         self.update_bytes += sum(map(len, changes.retract)) + sum(len(plan) for _, plan in changes.plans)
-        self._far.put_many([(_HERE, key, Interest(key, filter, name, self._content)) for key, name, filter in entries])
+        self._far.put_many([(_NEAR, key, Interest(key, filter, name, self._content)) for key, name, filter in entries])
         for key in changes.retract:
-            self._far.drop(_HERE, key)
+            self._far.drop(_NEAR, key)
         for namespace, plan in changes.plans:
-            self._far.put_ranges(_HERE, namespace, self._far.cells.read(plan))
+            self._far.put_ranges(_NEAR, namespace, self._far.cells.read(plan))

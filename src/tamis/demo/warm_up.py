@@ -82,8 +82,8 @@ def _match(subscriptions: pa.Table, events: pa.Table) -> None:
     with tempfile.TemporaryDirectory(prefix="tamis-kernels-") as directory:
         engine.save(Path(directory) / "saved")
         opened = Engine.load(Path(directory) / "saved")
-        for some in (events.slice(0, 1), events):
-            opened.match_table(EventTable.of(some, schema), on_bad="skip")
+        for batch in (events.slice(0, 1), events):
+            opened.match_table(EventTable.of(batch, schema), on_bad="skip")
 
 
 def _wkt(regions: list[bytes]) -> list[str]:

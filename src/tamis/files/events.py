@@ -72,10 +72,10 @@ class EventFile:
 
     def _json_batches(self, items: Iterator[Item[Object]], names: Collection[str] | None) -> Iterator[Batch]:
         for group in grouped(items, self.name, skip=self.skip):
-            seen = dict.fromkeys(key for value in group.values for key in value)
+            keys = dict.fromkeys(key for value in group.values for key in value)
             if len(self.names) < _REMEMBERED:
-                self.names |= seen
-            wanted = [name for name in seen if names is None or name in names]
+                self.names |= keys
+            wanted = [name for name in keys if names is None or name in names]
             columns = {name: tight_column([value.get(name) for value in group.values]) for name in wanted}
             yield Batch(group.rows, group.lines, columns, group.values.__getitem__, group.bad)
 
@@ -103,9 +103,9 @@ class EventFile:
             for read in file.iter_batches(BATCH_ROWS, columns=None if whole else wanted, use_threads=False):
                 rows = range(start, start + read.num_rows)
                 start = rows.stop
-                every = {name: _moments(read.column(i)) for i, name in enumerate(read.schema.names)}
-                columns = {name: every[name] for name in wanted}
-                yield Batch(rows, None, columns, partial(_arrow_event, every))
+                all_columns = {name: _moments(read.column(i)) for i, name in enumerate(read.schema.names)}
+                columns = {name: all_columns[name] for name in wanted}
+                yield Batch(rows, None, columns, partial(_arrow_event, all_columns))
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.name}: damaged after row {start} ({_first_line(error)})") from None
 

@@ -76,25 +76,25 @@ def read_rules(path: str | Path, set_name: str) -> list[FileRule]:
     return list(rules.values())
 
 
-def compare_rules(wanted: Iterable[FileRule], present: Iterable[FileRule]) -> Plan:
-    """Return what must be added, changed and removed so that ``present`` becomes ``wanted``.
+def compare_rules(new_rules: Iterable[FileRule], present: Iterable[FileRule]) -> Plan:
+    """Return what must be added, changed and removed so that ``present`` becomes ``new_rules``.
 
     >>> old, new = FileRule("a", "default", "x > 1"), FileRule("a", "default", "x > 2")
     >>> plan = compare_rules([new, FileRule("b", "default", "y = 1")], [old, FileRule("c", "default", "z = 1")])
     >>> [one.id for one in plan.added], plan.changed == [(old, new)], [one.id for one in plan.removed], plan.same
     (['b'], True, ['c'], 0)
     """
-    left = {rule.key: rule for rule in present}
+    unmatched = {rule.key: rule for rule in present}
     added, changed, same = list[FileRule](), list[tuple[FileRule, FileRule]](), 0
-    for rule in wanted:
-        before = left.pop(rule.key, None)
-        if before is None:
+    for rule in new_rules:
+        former = unmatched.pop(rule.key, None)
+        if former is None:
             added.append(rule)
-        elif before != rule:
-            changed.append((before, rule))
+        elif former != rule:
+            changed.append((former, rule))
         else:
             same += 1
-    return Plan(added, changed, list(left.values()), same)
+    return Plan(added, changed, list(unmatched.values()), same)
 
 
 def _files(path: Path) -> Iterator[Path]:

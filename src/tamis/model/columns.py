@@ -137,5 +137,5 @@ def _from_pandas(name: str, kind: AttributeType, data: Any) -> Column:
         return _from_arrow(name, kind, pa.Array.from_pandas(data))
     except (pa.ArrowException, UnicodeError, OverflowError):  # mixed objects, strings that are not text
         missing = data.isna().tolist()
-        values = [None if gone else value for value, gone in zip(data, missing, strict=True)]
+        values = [None if is_missing else value for value, is_missing in zip(data, missing, strict=True)]
         return column_of_each(name, kind, values)

@@ -301,9 +301,9 @@ class _Walk:
         end = self.at + n
         if end > len(self.data):
             raise UnfitError("not WKB: it ends too early")
-        taken = memoryview(self.data)[self.at : end]
+        chunk = memoryview(self.data)[self.at : end]
         self.at = end
-        return taken
+        return chunk
 
 
 def _is_flat(array: pa.Array) -> npt.NDArray[np.bool_]:

@@ -214,22 +214,22 @@ class Schema(Mapping[str, AttributeType]):
             wire = {name: value for name, value in wire.items() if name in raw or not name.startswith(tuple(objects))}
         return wire
 
-    def extended(self, found: Mapping[str, AttributeType], source: str) -> Schema:
+    def extended(self, types: Mapping[str, AttributeType], source: str) -> Schema:
         """Return this schema extended by the types that ``source`` shows; an error about a conflict names both sides.
 
         What is asked for the text of any value (``String(coerce=True)``) becomes such a string, if it is a string or
         only events have shown its type.
         """
         added = {}
-        for name, kind in found.items():
+        for name, kind in types.items():
             known_type = self._attributes.get(name)
             if known_type is None or (known_type != kind and _gives_way(known_type, kind, name in self.unasked)):
                 added[name] = kind
             elif not known_type.agrees_with(kind):
                 raise SchemaError(name, f"known as {known_type.words}, but {source} uses it as {kind.words}")
-        if not added and self.unasked.isdisjoint(found):
+        if not added and self.unasked.isdisjoint(types):
             return self
-        return Schema(self._attributes | added, unasked=self.unasked - found.keys())
+        return Schema(self._attributes | added, unasked=self.unasked - types.keys())
 
     def to_json(self) -> str:
         """Return the schema as JSON text that `from_json` reads."""
@@ -269,9 +269,9 @@ def asked_by_filter(schema: Schema, names: Iterable[str]) -> Schema:
     return schema if len(left) == len(schema.unasked) else Schema(schema, unasked=left)
 
 
-def shown_by_events(schema: Schema, found: Mapping[str, AttributeType]) -> Schema:
+def shown_by_events(schema: Schema, types: Mapping[str, AttributeType]) -> Schema:
     """Return a schema with the types that events show of attributes that it does not know."""
-    return Schema({**schema, **found}, unasked=schema.unasked | found.keys()) if found else schema
+    return Schema({**schema, **types}, unasked=schema.unasked | types.keys()) if types else schema
 
 
 def _gives_way(known_type: AttributeType, kind: AttributeType, is_unasked: bool) -> bool:

@@ -170,19 +170,19 @@ def valid(geometry: Operand, *, repair: bool = False) -> Operand:
     return _unwrapped(geometry)
 
 
-def is_simple(found: Operand) -> bool:
+def is_simple(operand: Operand) -> bool:
     """Whether a geometry is one polygon without holes."""
-    return isinstance(found, shapely.Polygon) and not len(found.interiors)
+    return isinstance(operand, shapely.Polygon) and not len(operand.interiors)
 
 
-def is_plain(found: Operand) -> bool:
+def is_plain(operand: Operand) -> bool:
     """Whether a geometry is a point or a simple polygon, which exact kernels compare."""
-    return isinstance(found, shapely.Point) or is_simple(found)
+    return isinstance(operand, shapely.Point) or is_simple(operand)
 
 
-def is_polygonal(found: Operand) -> bool:
+def is_polygonal(operand: Operand) -> bool:
     """Whether a geometry is a polygon or several, with or without holes."""
-    return isinstance(found, shapely.Polygon | shapely.MultiPolygon)
+    return isinstance(operand, shapely.Polygon | shapely.MultiPolygon)
 
 
 def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
@@ -195,10 +195,10 @@ def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
     return compound
 
 
-def parts_of(found: Operand) -> list[Part]:
+def parts_of(operand: Operand) -> list[Part]:
     """Return the parts of a geometry of polygons; those of a simple polygon are itself."""
-    polygons = [found] if isinstance(found, shapely.Polygon) else list(found.geoms)
-    if is_simple(found):
+    polygons = [operand] if isinstance(operand, shapely.Polygon) else list(operand.geoms)
+    if is_simple(operand):
         return [Part(polygons[0], ())]
     return [
         Part(shapely.Polygon(polygon.exterior), tuple(shapely.Polygon(ring) for ring in polygon.interiors))

@@ -49,13 +49,13 @@ SubscriptionId = int | str
 DEFAULT_NAMESPACE = "default"
 
 
-def id_order(one: SubscriptionId) -> tuple[bool, SubscriptionId]:
+def id_order(id: SubscriptionId) -> tuple[bool, SubscriptionId]:
     """Sort ids: integers first, then strings by code point.
 
     >>> sorted(["b", 10, "a", 9], key=id_order)
     [9, 10, 'a', 'b']
     """
-    return (isinstance(one, str), one)
+    return (isinstance(id, str), id)
 
 
 class Relation(enum.StrEnum):

@@ -98,10 +98,10 @@ def rings_of(shape: shapely.Geometry) -> Rings:
 
 def regions_of(filters: Iterable[Filter]) -> list[Rings]:
     """Return the regions that filters speak of, each once."""
-    found = dict.fromkeys(
-        region for one in filters for part in (*one.constraints, one.rest) if part for region in _regions(part)
+    regions = dict.fromkeys(
+        region for filter in filters for part in (*filter.constraints, filter.rest) if part for region in _regions(part)
     )
-    return [rings_of(region) for region in found]
+    return [rings_of(region) for region in regions]
 
 
 def _regions(part: Predicate) -> Iterable[shapely.Polygon]:

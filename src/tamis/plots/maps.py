@@ -88,13 +88,13 @@ def _draw_regions(
     from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch
 
-    seen = shapely.intersects(shapes, view)
+    is_visible = shapely.intersects(shapes, view)
     width = view.bounds[2] - view.bounds[0]
     # Together, so that neighbours keep one border: no gaps between them, whatever is left out.
-    simple = shapely.coverage_simplify(shapes[seen], width * _FINEST)
+    simple = shapely.coverage_simplify(shapes[is_visible], width * _FINEST)
     starts = _starts(int(counts.max(initial=0)))
     shades = [_LAND, *_spread(len(starts))]
-    colours = [shades[step] for step in np.searchsorted(starts, counts[seen], side="right")]
+    colours = [shades[step] for step in np.searchsorted(starts, counts[is_visible], side="right")]
     rings = [shapely.get_coordinates(shape) for shape in simple]
     panel.add_collection(PolyCollection(rings, facecolors=colours, edgecolors=_BORDER, linewidths=0.25))
     names = ["none", *_names(starts, int(counts.max(initial=0)))]
@@ -118,8 +118,8 @@ def _draw_fixes(panel: Any, fixes: pa.Table, view: shapely.Polygon) -> list[Any]
     strong = 0.9 if len(tracks) <= _MAX_NAMES else 0.25
     panel.add_collection(LineCollection(list(tracks.values()), colors=_INK, linewidths=1.2, alpha=strong))
     if len(tracks) <= _MAX_NAMES:
-        for storm, places in tracks.items():
-            _name_track(panel, storm, places)
+        for storm, points in tracks.items():
+            _name_track(panel, storm, points)
     return [
         Line2D([], [], color=_FIELD, linewidth=1.4, alpha=max(faint, 0.6), label="wind field"),
         Line2D([], [], color=_INK, linewidth=1.4, alpha=max(strong, 0.6), label="track"),
@@ -127,23 +127,25 @@ def _draw_fixes(panel: Any, fixes: pa.Table, view: shapely.Polygon) -> list[Any]
 
 
 def _tracks(fixes: pa.Table) -> dict[str, npt.NDArray[np.float64]]:
-    places = np.column_stack((fixes["lon"].to_numpy(), fixes["lat"].to_numpy()))
+    points = np.column_stack((fixes["lon"].to_numpy(), fixes["lat"].to_numpy()))
     storms = np.array(fixes["storm"].to_pylist(), dtype=object)
-    return {storm: places[storms == storm] for storm in dict.fromkeys(storms)}
+    return {storm: points[storms == storm] for storm in dict.fromkeys(storms)}
 
 
-def _name_track(panel: Any, storm: str, places: npt.NDArray[np.float64]) -> None:
-    panel.plot(*places.T, linestyle="", marker="o", markersize=2.4, color=_INK)
+def _name_track(panel: Any, storm: str, points: npt.NDArray[np.float64]) -> None:
+    panel.plot(*points.T, linestyle="", marker="o", markersize=2.4, color=_INK)
     (west, east), (south, north) = panel.get_xlim(), panel.get_ylim()
-    shown = places[(places > (west, south)).all(axis=1) & (places < (east, north)).all(axis=1)]
+    shown = points[(points > (west, south)).all(axis=1) & (points < (east, north)).all(axis=1)]
     if not len(shown):
         return
-    place = shown[len(shown) // 3]  # early, but not at the edge, where many come in together
+    point = shown[len(shown) // 3]  # early, but not at the edge, where many come in together
     # Towards the middle of the map, so that the name stays on it.
-    side = 1 if place[0] < (west + east) / 2 else -1
-    told = {"xytext": (6 * side, 6), "textcoords": "offset points", "ha": "left" if side == 1 else "right"}
+    side = 1 if point[0] < (west + east) / 2 else -1
+    placement = {"xytext": (6 * side, 6), "textcoords": "offset points", "ha": "left" if side == 1 else "right"}
     looks = {"fontsize": 9, "fontweight": "bold", "color": _INK}
-    panel.annotate(storm, place, bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}, **told, **looks)
+    panel.annotate(
+        storm, point, bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}, **placement, **looks
+    )
 
 
 def _starts(most: int) -> list[int]:
@@ -162,7 +164,7 @@ def _starts(most: int) -> list[int]:
 
 def _spread(n: int) -> list[str]:
     """Return n shades, from the lightest to the darkest, as far apart as they can be."""
-    return [_SHADES[round(place)] for place in np.linspace(0, len(_SHADES) - 1, n)]
+    return [_SHADES[round(index)] for index in np.linspace(0, len(_SHADES) - 1, n)]
 
 
 def _names(starts: list[int], most: int) -> list[str]:

@@ -55,14 +55,14 @@ def narrowest_axes(seats: Sequence[Seat]) -> tuple[int, int]:
 def _draw_tree(ax: Any, seats: list[Seat], title: str) -> None:
     """Draw each node above its children; leaves stand in the order in which the tree visits them."""
     by_name = {seat.name: seat for seat in seats}
-    places: dict[tuple[str, int], float] = {}
+    positions: dict[tuple[str, int], float] = {}
     for root in (seat for seat in seats if seat.parent is None):
-        _place(root, root.top, by_name, places)
-    for (name, at), x in places.items():
+        _position(root, root.top, by_name, positions)
+    for (name, at), x in positions.items():
         for child in by_name[name].levels[at - 1].names if at else ():
-            if (child, at - 1) in places:
+            if (child, at - 1) in positions:
                 own = child == name
-                ax.plot([x, places[child, at - 1]], [at, at - 1], color="#444444", lw=1.8 if own else 0.7, zorder=1)
+                ax.plot([x, positions[child, at - 1]], [at, at - 1], color="#444444", lw=1.8 if own else 0.7, zorder=1)
         ax.scatter([x], [at], s=70 if at else 28, color=_colour(at), zorder=2)
         if len(seats) <= _NAMED:
             ax.annotate(name.rpartition("/")[0], (x, at), (0, 5), textcoords="offset points", fontsize=7, ha="center")
@@ -75,14 +75,14 @@ def _draw_tree(ax: Any, seats: list[Seat], title: str) -> None:
         ax.spines[side].set_visible(False)
 
 
-def _place(seat: Seat, at: int, by_name: dict[str, Seat], places: dict[tuple[str, int], float]) -> float:
+def _position(seat: Seat, at: int, by_name: dict[str, Seat], positions: dict[tuple[str, int], float]) -> float:
     """Give a node the middle of its children; leaves take the next free place."""
     if at == 0:
-        x = float(sum(level == 0 for _, level in places))
+        x = float(sum(level == 0 for _, level in positions))
     else:
         children = [by_name[name] for name in seat.levels[at - 1].names if name in by_name]
-        x = float(np.mean([_place(child, at - 1, by_name, places) for child in children]))
-    places[seat.name, at] = x
+        x = float(np.mean([_position(child, at - 1, by_name, positions) for child in children]))
+    positions[seat.name, at] = x
     return x
 
 

@@ -36,9 +36,11 @@ def draw_reduction(before: Sequence[Subscription], reduction: Reduction) -> Any:
     names = _axes(before)
     left, right, counts = figure.subplots(1, 3, width_ratios=[4, 4, 2])
     fates = _fates(reduction)
-    _draw_boxes(left, before, names, [fates.get(one.id, "kept") for one in before])
+    _draw_boxes(left, before, names, [fates.get(subscription.id, "kept") for subscription in before])
     after = list(reduction.subscriptions)
-    _draw_boxes(right, after, names, ["merged" if one.id in reduction.merged else "kept" for one in after])
+    _draw_boxes(
+        right, after, names, ["merged" if subscription.id in reduction.merged else "kept" for subscription in after]
+    )
     right.sharex(left)
     right.sharey(left)
     left.set_title(f"before: {reduction.before:,}")
@@ -55,23 +57,32 @@ def _fates(reduction: Reduction) -> Mapping[object, str]:
     return fates | {id: "merged" for ids in reduction.merged.values() for id in ids}
 
 
-def _sides(one: Subscription) -> dict[str, Side]:
+def _sides(subscription: Subscription) -> dict[str, Side]:
     """Return the outer sides of a subscription by attribute."""
-    outline = outline_of(one.filters)
+    outline = outline_of(subscription.filters)
     return {} if outline is None else {name: side for (name, part), side in outline.outer.items() if part == ""}
 
 
-def _axes(some: Sequence[Subscription]) -> list[str]:
-    often = Counter(name for one in some[:_MOST] for name, side in _sides(one).items() if any(map(math.isfinite, side)))
+def _axes(subscriptions: Sequence[Subscription]) -> list[str]:
+    often = Counter(
+        name
+        for subscription in subscriptions[:_MOST]
+        for name, side in _sides(subscription).items()
+        if any(map(math.isfinite, side))
+    )
     return [name for name, _ in sorted(often.items(), key=lambda pair: (-pair[1], pair[0]))[:2]]
 
 
-def _draw_boxes(panel: Any, some: Sequence[Subscription], names: list[str], fates: Sequence[str]) -> None:
+def _draw_boxes(panel: Any, subscriptions: Sequence[Subscription], names: list[str], fates: Sequence[str]) -> None:
     from matplotlib.patches import Rectangle
 
-    step = max(1, -(-len(some) // _MOST))
-    chosen = [(one, fate) for one, fate in zip(some[::step], fates[::step], strict=True) if fate != "impossible"]
-    spans = [_spans(one, names, row) for row, (one, _) in enumerate(chosen)]
+    step = max(1, -(-len(subscriptions) // _MOST))
+    chosen = [
+        (subscription, fate)
+        for subscription, fate in zip(subscriptions[::step], fates[::step], strict=True)
+        if fate != "impossible"
+    ]
+    spans = [_spans(subscription, names, row) for row, (subscription, _) in enumerate(chosen)]
     limits = [_limits([span[k] for span in spans]) for k in (0, 1)]
     for (_, fate), span in sorted(zip(chosen, spans, strict=True), key=lambda pair: list(_FATES).index(pair[0][1])):
         (x, right), (y, top) = ((max(a, low), min(b, high)) for (a, b), (low, high) in zip(span, limits, strict=True))
@@ -86,11 +97,11 @@ def _draw_boxes(panel: Any, some: Sequence[Subscription], names: list[str], fate
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _spans(one: Subscription, names: list[str], row: int) -> tuple[Side, Side]:
+def _spans(subscription: Subscription, names: list[str], row: int) -> tuple[Side, Side]:
     """Return where a subscription lies on two axes; on an axis that is none it has a line of its own."""
-    sides, whole = _sides(one), (-math.inf, math.inf)
-    first = sides.get(names[0], whole) if names else whole
-    return first, sides.get(names[1], whole) if len(names) > 1 else (float(row), row + 0.8)
+    sides, unbounded = _sides(subscription), (-math.inf, math.inf)
+    first = sides.get(names[0], unbounded) if names else unbounded
+    return first, sides.get(names[1], unbounded) if len(names) > 1 else (float(row), row + 0.8)
 
 
 def _limits(sides: Sequence[Side]) -> tuple[float, float]:

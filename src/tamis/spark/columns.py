@@ -50,12 +50,12 @@ _TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
-def require(frame: DataFrame, names: Sequence[str], what: str) -> None:
+def require(frame: DataFrame, names: Sequence[str], table: str) -> None:
     """Raise `TableError` for the first name that is not a column of the frame."""
     for name in names:
         if name not in frame.columns:
             hint = "; name the column that identifies an event: event_id='...'" if name == "event_id" else ""
-            raise TableError(f"{what} has no column {name!r} (columns: {', '.join(frame.columns) or 'none'}){hint}")
+            raise TableError(f"{table} has no column {name!r} (columns: {', '.join(frame.columns) or 'none'}){hint}")
 
 
 def id_type(frame: DataFrame, name: str) -> str:
@@ -89,8 +89,8 @@ def arrow_form(form: T.StructType, frame: DataFrame) -> pa.Schema:
 def arrow_function(function: Callable[..., pa.Array], kind: T.DataType | str) -> Callable[..., Column]:
     """Return a function of columns from one of Arrow arrays; its type hints say that it is one, as PySpark prefers."""
     make: Any = arrow_udf  # its stub demands the kind of function, about which PySpark then warns
-    made: Callable[..., Column] = make(function, kind)
-    return made
+    wrapped: Callable[..., Column] = make(function, kind)
+    return wrapped
 
 
 def partitions_of(frame: DataFrame) -> int:
@@ -107,8 +107,8 @@ def schema_of(frame: DataFrame) -> Schema:
     fields = [*_leaves(frame.schema)]
     regions = {field.name: Region() for field in fields if _is_geometry(field.dataType)}
     plain = [field for field in fields if _is_plain(field.dataType)]
-    known = Schema.from_arrow(arrow_form(T.StructType(plain), frame))
-    return Schema({**{name: known[name] for name in known}, **regions})
+    schema = Schema.from_arrow(arrow_form(T.StructType(plain), frame))
+    return Schema({**{name: schema[name] for name in schema}, **regions})
 
 
 def has_path(form: T.StructType, path: str) -> bool:

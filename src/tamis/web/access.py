@@ -1,4 +1,4 @@
-"""Who sends a request, and from where.
+"""The rights of a request, by its token, its origin and its host.
 
 A token comes in the ``Authorization`` header and nowhere else (promise S11). A broker on loopback needs none,
 so any page that a browser shows could speak to it: a request whose ``Origin`` or ``Host`` is not the broker's own is
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Access", "address_of"]
 
-_EVERYBODY_HERE = Rights(LOCAL, is_admin=True)
+_LOCAL_ADMIN = Rights(LOCAL, is_admin=True)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -48,7 +48,7 @@ _OF_PROXIES = ("forwarded", "via", "x-real-ip")
 
 
 class Access:
-    """Answers who may do what, by configuration and tokens."""
+    """Finds the rights of a request, by configuration and tokens."""
 
     def __init__(self, config: BrokerConfig, tokens: Tokens, links: Mapping[str, LinkConfig] | None = None) -> None:
         self._config = config
@@ -103,7 +103,7 @@ class Access:
         """Whether what a token has set up may go on without it: a webhook.
 
         It ends with a token of this broker. Tokens of other issuers expire within minutes by design, so it ends with
-        such a token only if that is revoked, or if the issuer is configured no more.
+        such a token only if that is revoked, or if the issuer is no longer configured.
         """
         if self.jwt is not None and digest.startswith("jwt "):
             return not self.jwt.is_revoked(digest)
@@ -139,7 +139,7 @@ class Access:
         secret = _secret(connection)
         if secret is None:
             self._demand_local(connection, "a token is needed: Authorization: Bearer TOKEN")
-            return _EVERYBODY_HERE
+            return _LOCAL_ADMIN
         if self.jwt is not None and "." in secret:
             return self.jwt.rights(secret)
         token = self._token(secret)
@@ -155,7 +155,7 @@ class Access:
 
 
 def _secret(connection: HTTPConnection) -> str | None:
-    """Return what a request shows as its token, None when it shows none."""
+    """Return the token of a request, None when it has none."""
     headers = connection.headers.getlist("authorization")
     if not headers:
         return None
@@ -164,14 +164,14 @@ def _secret(connection: HTTPConnection) -> str | None:
     [header] = headers
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer":
-        raise RefusedError(401, "the token is unknown: expected Authorization: Bearer TOKEN")
+        raise RefusedError(401, "unknown authorization scheme: expected Authorization: Bearer TOKEN")
     if len(secret) > MAX_TOKEN:
         raise RefusedError(401, f"a token has at most {MAX_TOKEN:,} characters, got {len(secret):,}")
     return secret.strip()
 
 
 def _jwt_of(config: BrokerConfig, tokens: Tokens) -> JwtTokens | None:
-    """Return what reads the tokens of another issuer; its libraries are imported by brokers that have one."""
+    """Return the reader of another issuer's tokens; only a broker with an issuer imports its libraries."""
     if config.auth.jwt is None:
         return None
     try:

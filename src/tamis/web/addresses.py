@@ -16,8 +16,8 @@ __all__ = ["SlashesInNames", "id_in"]
 
 _SLASH = re.compile(b"%2f", re.IGNORECASE)
 
-#: Where the id stands: "", "v1", "subscriptions", id.
-_PLACE = 3
+#: The segment of the path that is the id, behind "", "v1" and "subscriptions".
+_ID_SEGMENT = 3
 
 
 class SlashesInNames:
@@ -36,4 +36,4 @@ class SlashesInNames:
 
 def id_in(request: Request) -> str:
     """Return the id of the subscription that a request names in its path."""
-    return unquote(request.scope["raw_path"].decode("ascii", "replace").split("/")[_PLACE])
+    return unquote(request.scope["raw_path"].decode("ascii", "replace").split("/")[_ID_SEGMENT])

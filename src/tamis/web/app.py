@@ -1,4 +1,4 @@
-"""The application behind the port: routes, and what is around each of them."""
+"""The HTTP application of a broker: its routes and middleware."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ ENDPOINTS: tuple[tuple[str, str, Endpoint], ...] = (
 )
 
 
-#: What monitors ask with HEAD, too.
+#: Paths that also answer HEAD, for monitors.
 WATCHED = frozenset({"/healthz", "/metrics"})
 
 
@@ -103,8 +103,8 @@ def make_app(config: BrokerConfig, driver: Driver, tokens: Tokens) -> Starlette:
 
 
 def _route(path: str) -> Route:
-    """Return the route of all endpoints with one path. HEAD is not among them: the body of an answer is the point."""
-    endpoints = {method: endpoint for method, place, endpoint in ENDPOINTS if place == path}
+    """Return the route of all endpoints with one path, without HEAD except for monitors."""
+    endpoints = {method: endpoint for method, pattern, endpoint in ENDPOINTS if pattern == path}
 
     async def chosen(request: Request) -> Response:
         return await endpoints[request.method](request)

@@ -1,4 +1,4 @@
-"""What people post: events as one JSON object, NDJSON, a JSON array or CloudEvents; bounded before it is read.
+"""Bodies of requests: events as a JSON object, NDJSON, a JSON array or CloudEvents; bounded before they are parsed.
 
 Bytes and lines are counted chunk by chunk, the items of an array as they are parsed, and a long list gives way to other
 requests between two items. The limits are in `tamis.routing.edge.limits`.
@@ -42,10 +42,10 @@ __all__ = [
     "whole_number",
 ]
 
-#: Bytes behind a limit that are read for the sake of an answer, and seconds for that.
+#: Bytes beyond a limit that are read before the error is sent, and the seconds for that.
 MAX_DROPPED, DROP_SECONDS = 16 * 1024 * 1024, 1.0
 
-#: How lines of JSON are called.
+#: Content types of NDJSON.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
 
 #: An escape that may be half of a pair.
@@ -57,11 +57,11 @@ _CONTEXT = ("id", "source", "type", "subject", "time", "dataschema")
 
 
 async def read_json(request: Request, limit: int = MAX_EVENT_WITH_REGION) -> dict[str, Any]:
-    """Return the object that a request holds, strictly read."""
-    return await _one(request, await _read_body(request, limit))
+    """Return the JSON object in the body of a request."""
+    return await _parse_one(request, await _read_body(request, limit))
 
 
-async def _one(request: Request, text: str) -> dict[str, Any]:
+async def _parse_one(request: Request, text: str) -> dict[str, Any]:
     """Return the object of a text; a long one is parsed beside the event loop."""
     if len(text) <= LONG_JSON:
         return _object(text, None)
@@ -69,27 +69,27 @@ async def _one(request: Request, text: str) -> dict[str, Any]:
 
 
 async def read_objects(request: Request) -> tuple[list[dict[str, Any]], bool]:
-    """Return the subscriptions of a request, one object, a JSON array or NDJSON; and whether it is one by itself."""
+    """Return the subscriptions of a request (an object, a JSON array or NDJSON), and whether it was a single object."""
     text = await _read_body(request, most=MAX_SUBSCRIPTIONS_AT_ONCE)
     items = _items(request, text)
     if items is None:
         _check_length(text, MAX_EVENT_WITH_REGION)
-        return [await _one(request, text)], True
+        return [await _parse_one(request, text)], True
     is_long = len(text) > LONG_JSON
     return await _counted(request, items, "subscriptions of one request", MAX_SUBSCRIPTIONS_AT_ONCE, is_long), False
 
 
 async def read_events(request: Request) -> list[dict[str, Any]]:
-    """Return the events of a request, whichever way they were written."""
+    """Return the events of a request in any of the formats."""
     kind = _kind(request)
     text = await _read_body(request, most=MAX_EVENTS)
     items = _items(request, text)
     if kind == "application/cloudevents-batch+json":
-        items = (_structured(one, row) for row, one in enumerate(_array(text)))
+        items = (_structured(event, row) for row, event in enumerate(_array(text)))
     if items is not None and "ce-specversion" not in request.headers:
         return await _counted(request, items, "events of one request", MAX_EVENTS, len(text) > LONG_JSON)
     _check_length(text, MAX_EVENT_TEXT)
-    event = await _one(request, text)
+    event = await _parse_one(request, text)
     if kind == "application/cloudevents+json":
         return [_structured(event, None)]
     if "ce-specversion" in request.headers:
@@ -104,14 +104,14 @@ async def _read_body(request: Request, limit: int = MAX_BODY, most: int | None =
     ``most`` is the number of lines that NDJSON may have.
     """
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise RefusedError(415, "send the body as it is, without Content-Encoding")
+        raise RefusedError(415, "Content-Encoding is not supported: send the body uncompressed")
     try:
         async with asyncio.timeout(BODY_SECONDS):
             body = await _bounded_body(request, limit, most if _kind(request) in _LINES else None)
     except ClientDisconnect:
-        raise RefusedError(400, "the connection ended within the body") from None
+        raise RefusedError(400, "the connection ended before the end of the body") from None
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {BODY_SECONDS:g} s") from None
+        raise RefusedError(408, f"the body did not arrive within {BODY_SECONDS:g} s") from None
     except asyncio.CancelledError:  # uvicorn stops, and would log a traceback for each body that is under way
         raise RefusedError(503, "the broker is stopping") from None
     try:
@@ -224,25 +224,25 @@ def _check_length(text: str, most: int) -> None:
         raise LimitError("bytes of one object", len(text.encode()), most)
 
 
-def _writable(found: _Json, *, has_half: bool) -> _Json:
-    """Return what was read; ValueError when a string of it is not text, because an escape is half of a pair.
+def _writable(parsed: _Json, *, has_half: bool) -> _Json:
+    """Return ``parsed``; ValueError when it has a string with half of a surrogate pair, which is not text.
 
-    ``has_half`` says whether the text has an escape that may be one.
+    ``has_half`` says whether the text has an escape that may be half of a pair.
     """
     if has_half:
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(parsed, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             half = f"\\u{ord(error.object[error.start]):04x}"
             raise ValueError(f"{half} is half of a surrogate pair, which is not text") from None
-    return found
+    return parsed
 
 
-def _structured(one: dict[str, Any], row: int | None) -> dict[str, Any]:
-    if one.get("specversion") != "1.0":
-        raise EventError("specversion", one.get("specversion"), "expected a CloudEvent of version 1.0", row)
-    context = {name: one[name] for name in _CONTEXT if name in one}
-    return _with_context(one.get("data"), context, row)
+def _structured(event: dict[str, Any], row: int | None) -> dict[str, Any]:
+    if event.get("specversion") != "1.0":
+        raise EventError("specversion", event.get("specversion"), "expected a CloudEvent of version 1.0", row)
+    context = {name: event[name] for name in _CONTEXT if name in event}
+    return _with_context(event.get("data"), context, row)
 
 
 def _with_context(data: object, context: dict[str, Any], row: int | None) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _with_context(data: object, context: dict[str, Any], row: int | None) -> dic
 
 
 def whole_number(text: str, name: str, most: int) -> int:
-    """Return a number of a query; `ModelError` names it when it is none."""
+    """Return a number of a query; `ModelError` when it is not one."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 16 or int(text) > most:
         raise ModelError(f"{name}: expected a whole number from 0 to {most}, got {text[:40]!r}")
     return int(text)

@@ -1,9 +1,9 @@
 """Which subscriptions of a broker cover a new one, and which it would cover.
 
-The index is built at the first question and updated with what came and went since: publishing and subscribing
-pay nothing for it. With a hundred thousand subscriptions that takes seconds, so it happens in a thread, one question
-at a time, and the broker goes on. An answer is bounded: where too many would have to be compared on raw values it holds
-what was found until then, and says that it is not the whole.
+The index is built at the first question and updated at each later one, so that publishing and subscribing pay nothing
+for it. With a hundred thousand subscriptions that takes seconds, so it runs in a thread, one question at a time, while
+the broker goes on. An answer is bounded: when too many subscriptions would have to be compared on raw values, it has
+those that were found in time and is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Around", "Covering"]
 
-Place = tuple[Link, str]
+#: The link and the key of a subscription.
+Key = tuple[Link, str]
 
 #: Seconds of computing for the comparison of one filter, the index not counted. Not of the clock: an answer does not
 #: become shorter because the machine is busy with something else.
@@ -35,7 +36,7 @@ AT_ONCE: Final = 5_000
 
 
 class Around(NamedTuple):
-    """Who covers a filter, some of those that it covers, how many, and whether all were compared."""
+    """A subscription that covers a filter, some that it covers and their number, and whether all were compared."""
 
     covered_by: SubscriptionId | None = None
     covers: tuple[SubscriptionId, ...] = ()
@@ -54,22 +55,23 @@ class Covering:
     def __init__(self, broker: BrokerView) -> None:
         self._broker = broker
         self._indexes: dict[str, DominanceIndex] = {}
-        #: What is indexed, and back. Only the caller whose turn it is (`queue`) uses these and the indexes.
-        self._held: dict[Place, _Indexed] = {}
-        self._places: dict[int, Place] = {}
+        #: The indexed subscriptions, and the key of each row. Only the caller whose turn it is (`queue`) uses them.
+        self._indexed: dict[Key, _Indexed] = {}
+        self._keys: dict[int, Key] = {}
         self._next = 0
-        #: What the broker held when the last question was asked.
-        self._seen: Mapping[Place, m.Subscribe] = {}
+        #: The subscriptions of the broker at the last question.
+        self._last: Mapping[Key, m.Subscribe] = {}
         #: One question at a time, principals in turn; a caller waits here, and may have left when its turn comes.
         self.queue = FairQueue(1)
 
     async def around(self, subscription: Subscription, most: int) -> Around:
         """Compare a subscription with all of its namespace; the caller has a turn of the `queue`."""
-        # The thread sees a copy of what the broker holds: to look through a hundred thousand here takes too long.
+        # The thread gets a copy of the subscriptions: to walk through a hundred thousand here would hold the event
+        # loop.
         return await asyncio.to_thread(self._answer, dict(self._broker.asked), subscription, most)
 
-    def _answer(self, asked: Mapping[Place, m.Subscribe], subscription: Subscription, most: int) -> Around:
-        self._update(asked)
+    def _answer(self, subscriptions: Mapping[Key, m.Subscribe], subscription: Subscription, most: int) -> Around:
+        self._update(subscriptions)
         index = self._indexes.get(subscription.namespace)
         if index is None:
             return Around()
@@ -77,39 +79,39 @@ class Covering:
         shown = tuple(self._id(row) for row in covered[:most].tolist())
         return Around(None if cover is None else self._id(cover), shown, len(covered), is_complete)
 
-    def _update(self, asked: Mapping[Place, m.Subscribe]) -> None:
-        """Bring the indexes up to date with what came and went."""
-        if asked == self._seen:  # nearly always; and equal messages are the same ones, so that it is soon seen
+    def _update(self, subscriptions: Mapping[Key, m.Subscribe]) -> None:
+        """Bring the indexes up to date with the subscriptions that were added and removed."""
+        if subscriptions == self._last:  # nearly always; the messages are the same objects, so this is fast
             return
-        held = self._held
-        for place in [place for place, one in held.items() if asked.get(place) is not one.message]:
-            row, message = held.pop(place)
-            del self._places[row]
+        indexed = self._indexed
+        for key in [key for key, entry in indexed.items() if subscriptions.get(key) is not entry.message]:
+            row, message = indexed.pop(key)
+            del self._keys[row]
             self._indexes[message.namespace].remove(row)
-        come: dict[str, list[tuple[Place, m.Subscribe]]] = {}
-        for place in [place for place in asked if place not in held]:
-            come.setdefault(asked[place].namespace, []).append((place, asked[place]))
-        for namespace, pairs in come.items():
+        added: dict[str, list[tuple[Key, m.Subscribe]]] = {}
+        for key in [key for key in subscriptions if key not in indexed]:
+            added.setdefault(subscriptions[key].namespace, []).append((key, subscriptions[key]))
+        for namespace, pairs in added.items():
             for start in range(0, len(pairs), AT_ONCE):
                 self._add(namespace, pairs[start : start + AT_ONCE])
-        self._seen = asked
+        self._last = subscriptions
 
-    def _add(self, namespace: str, pairs: list[tuple[Place, m.Subscribe]]) -> None:
+    def _add(self, namespace: str, pairs: list[tuple[Key, m.Subscribe]]) -> None:
         rows = range(self._next, self._next + len(pairs))
         self._next = rows.stop
         self._indexes.setdefault(namespace, DominanceIndex()).add_many(rows, [self._read(*pair) for pair in pairs])
-        for row, (place, message) in zip(rows, pairs, strict=True):
-            self._held[place] = _Indexed(row, message)
-            self._places[row] = place
+        for row, (key, message) in zip(rows, pairs, strict=True):
+            self._indexed[key] = _Indexed(row, message)
+            self._keys[row] = key
 
-    def _read(self, place: Place, message: m.Subscribe) -> Subscription:
-        return Subscription(message.id, self._broker.filters_of(place, message), None, message.namespace)
+    def _read(self, key: Key, message: m.Subscribe) -> Subscription:
+        return Subscription(message.id, self._broker.filters_of(key, message), None, message.namespace)
 
     def _id(self, row: int) -> SubscriptionId:
-        return self._held[self._places[row]].message.id
+        return self._indexed[self._keys[row]].message.id
 
 
 def _patience(seconds: float) -> Callable[[], bool]:
-    """Return what says yes until this thread has computed for so long."""
+    """Return a predicate that stays true until this thread has used ``seconds`` of CPU time."""
     end = time.thread_time() + seconds
     return lambda: time.thread_time() < end

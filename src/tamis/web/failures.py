@@ -24,7 +24,7 @@ from tamis.web.server import server_of
 
 __all__ = ["AUDITED_STATUS", "HANDLERS", "SECURITY_HEADERS", "OneLength", "SecurityHeaders", "status_of"]
 
-#: Sent with every answer. Pages of the broker load nothing from elsewhere and run nothing that stands in the page.
+#: Sent with every answer. Pages of the broker load nothing from other hosts and run no inline scripts.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -32,7 +32,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
-#: Refused because of who asks, or for how much: that is noted in the audit.
+#: Statuses of requests that lack a right or exceed a limit: these are noted in the audit.
 AUDITED_STATUS = frozenset({401, 403, 413, 421})
 
 _STATUS: tuple[tuple[type[TamisError], int], ...] = (
@@ -45,7 +45,7 @@ _STATUS: tuple[tuple[type[TamisError], int], ...] = (
 
 
 def status_of(error: TamisError) -> int:
-    """Return the HTTP status that says what an error says."""
+    """Return the HTTP status of an error."""
     if isinstance(error, RefusedError):
         return error.code
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
@@ -65,24 +65,24 @@ def _in_filter(error: Exception) -> dict[str, int | str]:
     """Return the place of a mistake in a filter's text, and the text as it was probably meant, if they are known."""
     if not isinstance(error, SubscriptionError | SubscriptionSyntaxError):
         return {}
-    known = {"position": error.position, "corrected": error.corrected}
-    return {name: value for name, value in known.items() if value is not None}
+    details = {"position": error.position, "corrected": error.corrected}
+    return {name: value for name, value in details.items() if value is not None}
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
-        return _answer(500, "an error within the broker")
+        return _answer(500, "internal error of the broker")
     headers = dict(error.headers or {})
     return _answer(error.status_code, _problem(request, error, headers), headers)
 
 
 def _problem(request: Request, error: HTTPException, headers: dict[str, str]) -> str:
-    """Say what is wrong and what would not be."""
+    """Return the message of a 404, which says where the endpoints are listed, or of a 405, with the allowed methods."""
     path = shorten(request.url.path)
     if error.status_code == 404:
-        return f"there is nothing at {path}; /openapi.json lists what there is"
+        return f"no such endpoint: {path}; /openapi.json lists all endpoints"
     if error.status_code == 405:
-        return f"{request.method} is not for {path}; it takes {headers.get('Allow', 'another method')}"
+        return f"{path} does not accept {request.method}; allowed: {headers.get('Allow', 'another method')}"
     return error.detail
 
 
@@ -94,8 +94,8 @@ def _answer(
 
 
 async def _defect(_: Request, __: Exception) -> Response:
-    """Answer after an error of ours, which goes to the log; this is outside of all middleware."""
-    response = _answer(500, "an error within the broker; its log says more")
+    """Answer 500 after an unexpected exception, which goes to the log. No middleware runs after this."""
+    response = _answer(500, "internal error of the broker; its log says more")
     response.headers.update(SECURITY_HEADERS)
     return response
 
@@ -118,7 +118,7 @@ class SecurityHeaders:
 
 
 class OneLength:
-    """Refuses a request with two lengths, and ends its connection: a proxy may take the rest for another request."""
+    """Refuses a request with two lengths and closes its connection: a proxy might read the rest as another request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -127,11 +127,12 @@ class OneLength:
         """Pass a request on, or answer it."""
         names = {name for name, _ in scope.get("headers", ())}
         if scope["type"] == "http" and {b"content-length", b"transfer-encoding"} <= names:
-            problem = "a request has Content-Length or Transfer-Encoding, not both"
+            problem = "a request may have Content-Length or Transfer-Encoding, not both"
             await _answer(400, problem, {"Connection": "close"})(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
-#: What Starlette calls for which error; not in threads of its own, for the audit belongs to the loop.
+#: Starlette's handlers by error. They are coroutines, so that none runs in a thread: the audit belongs to the event
+#: loop.
 HANDLERS = {TamisError: _tamis_error, HTTPException: _http_error, Exception: _defect}

@@ -295,7 +295,7 @@ def _paths() -> Json:
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
     limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
     reading = [_parameter("Last-Event-ID", "header", {"type": "string"}), _ACK]
-    one = [id, namespace, client]
+    named = [id, namespace, client]  # a subscription
     return {
         "/v1/events": {
             "post": _operation(_PUBLISH, "Accepted", [namespace, *_once(), _TRACEPARENT], _EVENTS),
@@ -307,12 +307,12 @@ def _paths() -> Json:
             "get": _operation("List subscriptions", "Page", [namespace, after, limit, _SEARCH]),
         },
         "/v1/subscriptions/{id}": {
-            "get": _operation("Show a subscription", "Subscription", one),
-            "put": _operation("Change its filter in one step", "Subscription", one, _json("ChangedSubscription")),
-            "delete": _operation("Withdraw a subscription", "", one, status="204"),
+            "get": _operation("Show a subscription", "Subscription", named),
+            "put": _operation("Change its filter in one step", "Subscription", named, _json("ChangedSubscription")),
+            "delete": _operation("Withdraw a subscription", "", named, status="204"),
         },
-        "/v1/subscriptions/{id}/events": {"get": _stream([*one, *reading, limit])},
-        **_log_paths(one, limit),
+        "/v1/subscriptions/{id}/events": {"get": _stream([*named, *reading, limit])},
+        **_log_paths(named, limit),
         **_question_paths(),
         **_admin_paths(limit, namespace),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
@@ -323,8 +323,8 @@ def _paths() -> Json:
 
 def _once() -> list[Json]:
     producer = _parameter("producer", "query", {"type": "string", "minLength": 1, "maxLength": 128})
-    whole = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-    return [producer, *(_parameter(name, "query", whole) for name in ("number", "after"))]
+    number = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    return [producer, *(_parameter(name, "query", number) for name in ("number", "after"))]
 
 
 def _question_paths() -> Json:
@@ -358,43 +358,51 @@ def _admin_paths(limit: Json, namespace: Json) -> Json:
     }
 
 
-def _log_paths(one: list[Json], limit: Json) -> Json:
+def _log_paths(subscription: list[Json], limit: Json) -> Json:
     bounds = [_parameter(name, "query", _CURSOR) for name in ("after", "upto")]
     return {
         "/v1/subscriptions/{id}/log": {
-            "get": _operation("What a subscription got, a page at a time", "Log", [*one, *bounds, limit])
+            "get": _operation("What a subscription got, a page at a time", "Log", [*subscription, *bounds, limit])
         },
         "/v1/subscriptions/{id}/acknowledge": {
-            "post": _operation("Say that everything up to a cursor was dealt with", "Cursor", one, _json("Cursor"))
+            "post": _operation(
+                "Say that everything up to a cursor was dealt with", "Cursor", subscription, _json("Cursor")
+            )
         },
-        **_consumer_paths(one, limit),
+        **_consumer_paths(subscription, limit),
     }
 
 
-def _consumer_paths(one: list[Json], limit: Json) -> Json:
-    place, after = "/v1/subscriptions/{id}", _parameter("after", "query", _CURSOR)
+def _consumer_paths(subscription: list[Json], limit: Json) -> Json:
+    path, after = "/v1/subscriptions/{id}", _parameter("after", "query", _CURSOR)
     return {
-        f"{place}/take": {"post": _operation("Take messages that no other consumer holds", None, one, _json("Take"))},
-        f"{place}/settle": {"post": _operation("Acknowledge or give back taken messages", None, one, _json("Settle"))},
-        f"{place}/dead": {"get": _operation("Messages that were taken too often", None, [*one, after, limit])},
-        f"{place}/dead/replay": {"post": _operation("Put dead letters back", None, one, _json("Chosen"))},
-        f"{place}/dead/drop": {"post": _operation("Forget dead letters", None, one, _json("Chosen"))},
-        **_webhook_paths(one, limit),
+        f"{path}/take": {
+            "post": _operation("Take messages that no other consumer holds", None, subscription, _json("Take"))
+        },
+        f"{path}/settle": {
+            "post": _operation("Acknowledge or give back taken messages", None, subscription, _json("Settle"))
+        },
+        f"{path}/dead": {"get": _operation("Messages that were taken too often", None, [*subscription, after, limit])},
+        f"{path}/dead/replay": {"post": _operation("Put dead letters back", None, subscription, _json("Chosen"))},
+        f"{path}/dead/drop": {"post": _operation("Forget dead letters", None, subscription, _json("Chosen"))},
+        **_webhook_paths(subscription, limit),
     }
 
 
-def _webhook_paths(one: list[Json], limit: Json) -> Json:
-    place, after = "/v1/subscriptions/{id}/webhook", _parameter("after", "query", {"type": "integer", "minimum": 0})
+def _webhook_paths(subscription: list[Json], limit: Json) -> Json:
+    path, after = "/v1/subscriptions/{id}/webhook", _parameter("after", "query", {"type": "integer", "minimum": 0})
     listed = "Webhooks by host: all for admins, their own for others"
     return {
-        place: {
-            "put": _operation("Send the messages of a subscription to an endpoint", None, one, _json("NewWebhook")),
-            "get": _operation("Where messages are sent, and how that goes", None, one),
-            "delete": _operation("Send nothing more", "", one, status="204"),
+        path: {
+            "put": _operation(
+                "Send the messages of a subscription to an endpoint", None, subscription, _json("NewWebhook")
+            ),
+            "get": _operation("Where messages are sent, and how that goes", None, subscription),
+            "delete": _operation("Send nothing more", "", subscription, status="204"),
         },
-        f"{place}/rotate": {"post": _operation("Sign with a new secret", None, one, _json("NewSecret"))},
-        f"{place}/suspend": {"post": _operation("Send nothing until it is resumed", None, one)},
-        f"{place}/resume": {"post": _operation("Send what waits, and go on", None, one)},
+        f"{path}/rotate": {"post": _operation("Sign with a new secret", None, subscription, _json("NewSecret"))},
+        f"{path}/suspend": {"post": _operation("Send nothing until it is resumed", None, subscription)},
+        f"{path}/resume": {"post": _operation("Send what waits, and go on", None, subscription)},
         "/v1/webhooks": {"get": _operation(listed, None, [after, limit])},
     }
 
@@ -434,21 +442,21 @@ def _json(name: str) -> Json:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _parameter(name: str, place: str, schema: Json, *, required: bool = False) -> Json:
-    return {"name": name, "in": place, "schema": schema, "required": required}
+def _parameter(name: str, location: str, schema: Json, *, required: bool = False) -> Json:
+    return {"name": name, "in": location, "schema": schema, "required": required}
 
 
 def _operation(
     summary: str, answer: str | None, parameters: list[Json], body: Json | None = None, *, status: str = "200"
 ) -> Json:
     content = {"application/json": {"schema": {"type": "object"}}} if answer is None else _json(answer)
-    good: Json = {"description": summary} if answer == "" else {"description": summary, "content": content}
-    found: Json = {
+    success: Json = {"description": summary} if answer == "" else {"description": summary, "content": content}
+    operation: Json = {
         "summary": summary,
         "parameters": parameters,
-        "responses": {status: good, "4XX": _PROBLEM, "503": _PROBLEM, "507": _PROBLEM},
+        "responses": {status: success, "4XX": _PROBLEM, "503": _PROBLEM, "507": _PROBLEM},
     }
-    return found if body is None else found | {"requestBody": {"required": True, "content": body}}
+    return operation if body is None else operation | {"requestBody": {"required": True, "content": body}}
 
 
 def _stream(parameters: list[Json]) -> Json:

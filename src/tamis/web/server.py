@@ -1,4 +1,4 @@
-"""What all endpoints share: the driver of the broker, who has access, and how things are written as JSON."""
+"""The object that all endpoints share: the driver of the broker, access, queues; and events as JSON."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Server:
         return View(self.driver.view, self.access.rights(connection))
 
     def pace(self, principal: str, *, is_neighbour: bool = False) -> Pace:
-        """Return what lets others run while something is computed for a principal."""
+        """Return a `Pace`, which lets others run while a long computation for a principal goes on."""
         return Pace(self.shares, principal, is_neighbour=is_neighbour)
 
     def note_refusal(self, connection: HTTPConnection, subject: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs a broker behind its port until it is asked to stop, or until its disk cannot be trusted."""
+"""Runs a broker behind its port until it is stopped, or until its disk fails."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def serve(
 ) -> None:
     """Run a broker; call ``ready`` with its URL when it answers. Raises the error that stopped it, if any.
 
-    A standby calls ``waits`` with its URL first, and serves when the broker before it is gone.
+    A standby calls ``waits`` with its URL first, and serves when the active broker is gone.
     """
     if not config.standby:
         await _run(config, ready)
@@ -87,8 +87,8 @@ async def _run(
     settings, tls = _settings(config, app)
     server = _Port(settings)
     server.on_shutdown = driver.machine.failing.stop
-    around = [asyncio.create_task(one) for one in _around(driver, config, version, tokens)]
-    around += [asyncio.create_task(one) for one in _watches(app.state.server, tls)]
+    tasks = [asyncio.create_task(task) for task in _around(driver, config, version, tokens)]
+    tasks += [asyncio.create_task(task) for task in _watches(app.state.server, tls)]
     (end or _EndSignal()).stop(server)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     ready(_url(config, listener))
@@ -96,9 +96,9 @@ async def _run(
         await _end_of(server, running, driver)
     finally:
         server.should_exit = True
-        for task in around:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*around, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(Exception):
             await running
         await app.state.server.pool.close()
@@ -109,13 +109,13 @@ async def _run(
 async def _stand_by(
     config: BrokerConfig, listener: socket.socket, waits: Callable[[str], None], end: _EndSignal
 ) -> Store | None:
-    """Return the store once no other broker has it; None when this process was told to stop before."""
+    """Return the store once no other broker has it; None when this process was stopped before."""
     stopped = threading.Event()
-    # uvicorn calls each WebSocket that is refused an error.
+    # uvicorn logs each refused WebSocket as an error.
     settings, _ = _settings(config, make_standby_app(config.name), log_level="critical")
     server = _Port(settings)
     end.stop(server)
-    # uvicorn closes what it listens on: this broker goes on with the same port.
+    # uvicorn closes the socket that it listens on, and this broker needs the port later.
     running = asyncio.create_task(server.serve(sockets=[listener.dup()]))
     waits(_url(config, listener))
     opening = asyncio.create_task(asyncio.to_thread(open_store, config, stopped))
@@ -149,7 +149,7 @@ async def _end_of(server: _Port, running: asyncio.Task[None], driver: Driver) ->
 
 
 async def _open(config: BrokerConfig, store: Store | None) -> tuple[Driver, Path | str | None]:
-    """Return a broker with all it had and, if it follows snapshots, the version that it opened."""
+    """Return a broker with its state from disk and, if it follows snapshots, the version that it opened."""
     with paused_collection():
         driver = open_broker(config, store)
         await driver.start()
@@ -173,7 +173,7 @@ class _Port(uvicorn.Server):
 
 
 class _EndSignal:
-    """SIGTERM ends the port that is open, also if it came before that was: while a standby loads the state.
+    """Stops the server at SIGTERM, also when the signal came before, while a standby loads its state.
 
     asyncio handles Ctrl-C. Only the main thread receives signals.
     """
@@ -183,7 +183,7 @@ class _EndSignal:
         self._server: uvicorn.Server | None = None
 
     def stop(self, server: uvicorn.Server) -> None:
-        """Have a server stop at the signal; at once, if that has come."""
+        """Let the signal stop ``server``; at once, if the signal has come already."""
         self._server, server.should_exit = server, self._has_come
         with contextlib.suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.come)
@@ -198,7 +198,7 @@ class _EndSignal:
 def _around(
     driver: Driver, config: BrokerConfig, version: Path | str | None, tokens: Tokens
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield what runs beside the port for as long as the broker does."""
+    """Yield the coroutines that run for as long as the broker does."""
     yield driver.links.keep_connected(driver)
     yield _trim(driver, config)
     yield watch_tokens(driver, tokens, is_shared=bool(config.store))
@@ -212,7 +212,7 @@ def _around(
 
 
 def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield what looks after tokens, webhooks, keys and certificates."""
+    """Yield the coroutines that watch tokens, webhooks, keys and certificates."""
     yield server.visitors.watch()
     yield server.webhooks.run()
     if tls is not None:
@@ -224,7 +224,7 @@ def _watches(server: Server, tls: ssl.SSLContext | None) -> Iterator[Coroutine[A
 def _settings(
     config: BrokerConfig, app: object, log_level: str = "warning"
 ) -> tuple[uvicorn.Config, ssl.SSLContext | None]:
-    """Return what uvicorn runs, and with which certificate; handshakes are ours, for uvicorn counts none."""
+    """Return the settings of uvicorn and the TLS context; handshakes are done here, for uvicorn does not count them."""
     most = raise_file_limit(config.max_connections)
     gate = Gate(most, min(most, config.max_connections_of_address))
     settings = uvicorn.Config(
@@ -281,5 +281,7 @@ async def _trim(driver: Driver, config: BrokerConfig) -> None:
 def _trim_once(driver: Driver, store: Store, config: BrokerConfig, now: float) -> None:
     with contextlib.suppress(DiskFullError):  # it is tried again
         if store.trim(now - config.retention, config.retention_bytes) >= TRIM_ROWS:
-            driver.run_between_commits(lambda again: _trim_once(driver, again, config, now))  # commits come in between
+            driver.run_between_commits(
+                lambda store_later: _trim_once(driver, store_later, config, now)
+            )  # commits come in between
         store.trim_audit(keep=config.max_audit, before=now - config.audit_retention)

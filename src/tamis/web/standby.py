@@ -1,4 +1,4 @@
-"""The port of a broker that waits for another one to die: it says so, and serves nothing else.
+"""The port of a standby: every request is answered with 503 until the broker takes over.
 
 A load balancer sees 503 at ``/healthz``; clients and neighbours that were given several addresses try the next one.
 """
@@ -21,7 +21,9 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 def make_standby_app(name: str) -> Starlette:
     """Return the application of a standby of the broker ``name``."""
     refusal = JSONResponse(
-        {"error": f"this is a standby of broker {name}: another one serves"}, 503, {"Retry-After": "1"}
+        {"error": f"this is a standby of broker {name}; another process serves, use its address"},
+        503,
+        {"Retry-After": "1"},
     )
     return Starlette(
         routes=[

@@ -44,8 +44,8 @@ class View:
         policies = self._compiled_policies(event.namespace)
         if not policies:
             return True
-        found = self._broker.read_event(event)
-        return all(any(matches(found, one) for one in policy) for policy in policies)
+        values = self._broker.read_event(event)
+        return all(any(matches(values, filter) for filter in policy) for policy in policies)
 
     def names(self, link: Link) -> bool:
         """Whether the principal may see the name of the client behind a link."""
@@ -53,7 +53,7 @@ class View:
         return client is None or self.rights.is_admin or client[0] == self.rights.principal
 
     def compile(self, source: str | dict[str, Any], namespace: str) -> tuple[Filter, ...]:
-        """Return what a subscription with this filter would match here, without teaching the broker its types."""
+        """Return a filter compiled as that of a subscription would be, without teaching the broker its types."""
         policies = self.policies_of(namespace)
         return compile_filter(self._broker.checks.content.of(namespace), join_policies(source, policies), policies)
 
@@ -77,16 +77,16 @@ def join_policies(source: str | dict[str, Any], policies: Sequence[str]) -> str 
 
 
 def compile_filter(
-    content: Content, source: str | dict[str, Any], known: Sequence[str | dict[str, Any]]
+    content: Content, source: str | dict[str, Any], sources: Sequence[str | dict[str, Any]]
 ) -> tuple[Filter, ...]:
-    """Return what a filter means, without teaching ``content`` its types.
+    """Return a compiled filter, without teaching ``content`` its types.
 
-    A policy may name attributes that no event had yet: the types in the filters ``known`` are known here, and no event
-    matches.
+    A policy may name attributes that no event had yet: the types that the filters ``sources`` imply hold here, and no
+    event matches.
     """
     schema = content.schema
-    for other in known if content.learns else ():
-        schema = learn_from_node(schema, parse(other))
+    for learned in sources if content.learns else ():
+        schema = learn_from_node(schema, parse(learned))
     text = source if isinstance(source, str) else None
     return compile_filters(parse(source), schema, text, open=content.learns)
 

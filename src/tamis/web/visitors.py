@@ -1,7 +1,8 @@
-"""Who is connected with which token, and the task that cuts connections when their token ends (promise S4).
+"""Connections by token, and the task that closes them when their token ends (promise S4).
 
-One task looks at the tokens for all of them: client sockets, links of other brokers, and streams. A token is known by
-its SHA-256, so that a newer token of the same name, perhaps with fewer rights, does not keep old connections open.
+One task checks the tokens of all connections: client sockets, links of other brokers, and streams. A token is
+identified by its SHA-256, so that a newer token of the same name, perhaps with fewer rights, does not keep old
+connections open.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _log = logging.getLogger("tamis")
 
 
 class Visitors:
-    """Everything that stays open by the right of a token."""
+    """The connections that were opened with a token."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -57,4 +58,4 @@ class Visitors:
             try:
                 self.look()
             except Exception:  # a watch that ends would let revoked tokens stay
-                _log.exception("the look at the tokens failed; the next one is in %g s", LOOK_SECONDS)
+                _log.exception("checking the tokens failed; the next check is in %g s", LOOK_SECONDS)

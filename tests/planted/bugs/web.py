@@ -50,7 +50,7 @@ BUGS = [
         "web/bodies",
         "Half of a surrogate pair is accepted and cannot be written to the disk.",
         "    if has_half:\n",
-        "    if not found:\n",
+        "    if not parsed:\n",
         (f"{HTTP}::test_what_cannot_be_written_to_the_disk_is_refused_and_harms_nobody",),
         costly=True,
     ),

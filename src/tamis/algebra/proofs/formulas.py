@@ -33,15 +33,19 @@ _TRIED = tuple(
 
 
 def solve_formula(
-    name: str, facts: Facts, event: dict[str, Any], known: Mapping[str, Facts], kinds: Mapping[str, AttributeType]
+    name: str,
+    facts: Facts,
+    event: dict[str, Any],
+    facts_by_name: Mapping[str, Facts],
+    kinds: Mapping[str, AttributeType],
 ) -> bool:
     """Add values to an event so that a computed value fits; return whether such values were found.
 
-    ``known`` are the facts about the attributes; values in the event stay, unless an attribute has to be solved for.
+    ``facts_by_name`` has the facts about the attributes; values in the event stay, unless an attribute is solved for.
     """
     formula = formula_of(name)
     if isinstance(formula.expression, Call):
-        return _try_samples(formula, facts, event, known, kinds)
+        return _try_samples(formula, facts, event, facts_by_name, kinds)
     free = [attribute for attribute in formula.attributes if attribute not in event]
     for solved in [*free, *(attribute for attribute in formula.attributes if attribute in event)]:
         trial = {**dict.fromkeys((attribute for attribute in free if attribute != solved), 1), **event}
@@ -49,7 +53,7 @@ def solve_formula(
             if isinstance(kinds.get(solved), Decimal) and not isinstance(value, int):
                 continue  # a decimal is a whole number of its last digits
             trial[solved] = value
-            fits = all(_fits(trial[attribute], known.get(attribute)) for attribute in formula.attributes)
+            fits = all(_fits(trial[attribute], facts_by_name.get(attribute)) for attribute in formula.attributes)
             if fits and _value(formula, trial) in facts.allowed:
                 event.update({attribute: trial[attribute] for attribute in formula.attributes})
                 return True
@@ -83,7 +87,7 @@ def _try_samples(
     formula: Formula,
     facts: Facts,
     event: dict[str, Any],
-    known: Mapping[str, Facts],
+    facts_by_name: Mapping[str, Facts],
     kinds: Mapping[str, AttributeType],
 ) -> bool:
     """Try common values of each type for the arguments of a function."""
@@ -93,7 +97,7 @@ def _try_samples(
             choices.append([event[attribute]])
             continue
         kind = kinds.get(attribute, Number())
-        allowed = known[attribute].allowed if attribute in known else PRESENT
+        allowed = facts_by_name[attribute].allowed if attribute in facts_by_name else PRESENT
         choices.append([value for value in itertools.islice(kind.samples(allowed), 4) if not isinstance(value, bool)])
     if isinstance(formula.expression, Call) and formula.expression.name == COMPARE:
         values = list(dict.fromkeys(value for candidates in choices for value in candidates))

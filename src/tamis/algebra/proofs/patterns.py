@@ -115,8 +115,8 @@ def find_string(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | Non
         return StringSearch(None, proved=False)
     required = [like for like in likes if not (like.is_regex or like.negated)]
     # Subtracting a long OR makes nearly all of the patterns negated.
-    barred = [like for like in likes if like.negated and not like.is_regex]
-    for like, other in itertools.product(required, barred):
+    excluded = [like for like in likes if like.negated and not like.is_regex]
+    for like, other in itertools.product(required, excluded):
         if like.fold == other.fold and _is_inside(like.pattern, other.pattern):
             return _NO_STRING
     for like, other in itertools.combinations(required, 2):
@@ -310,7 +310,7 @@ class _Walk:
     def search(self, most: int = MAX_STEPS) -> StringSearch:
         """Return the shortest fitting string; among several, the one whose characters come first in the alphabet."""
         start: _State = (tuple(pattern.start for pattern in self.patterns), (tuple(range(len(self.cuts))), 0, 0))
-        seen, queue, steps = {start}, deque([(start, "")]), self.length
+        visited, queue, steps = {start}, deque([(start, "")]), self.length
         while queue:
             state, text = queue.popleft()
             if self._accepts(state) and text in self.allowed:
@@ -320,11 +320,11 @@ class _Walk:
                 return StringSearch(None, proved=False, steps=steps)
             for character in self.alphabet:
                 following = self._step(state, character)
-                if following is None or following in seen:
+                if following is None or following in visited:
                     continue
-                if len(seen) >= MAX_STATES:
+                if len(visited) >= MAX_STATES:
                     return StringSearch(None, proved=False, steps=steps)
-                seen.add(following)
+                visited.add(following)
                 queue.append((following, text + character))
         return StringSearch(None, proved=True, steps=steps)
 

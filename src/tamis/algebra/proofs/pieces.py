@@ -156,8 +156,8 @@ def opposite(predicate: Predicate) -> Predicate:
     if isinstance(predicate, Values):
         return Values(predicate.attribute, predicate.allowed.complement())
     if isinstance(predicate, Some):
-        none = Some(predicate.attribute, predicate.condition, not predicate.negated)
-        return AnyOf((none, Values(predicate.attribute, MISSING)))
+        negation = Some(predicate.attribute, predicate.condition, not predicate.negated)
+        return AnyOf((negation, Values(predicate.attribute, MISSING)))
     return AnyOf((*failures(predicate), Values(predicate.attribute, MISSING)))
 
 
@@ -230,17 +230,17 @@ class Subtraction:
         """
         hopeless: set[int] = set()
         while True:
-            taken: dict[tuple[str, bytes], frozenset[Relation]] = {}
+            relations_by_region: dict[tuple[str, bytes], frozenset[Relation]] = {}
             mentioned: dict[tuple[str, bytes], list[int]] = {}
             region_of: dict[tuple[str, bytes], shapely.Polygon] = {}
             for index, conditions in self._spatial.items():
                 for condition in conditions if index not in hopeless else ():
                     operand = (condition.attribute, regions.region_key(condition.region))
-                    taken[operand] = taken.get(operand, frozenset()) | condition.relations
+                    relations_by_region[operand] = relations_by_region.get(operand, frozenset()) | condition.relations
                     mentioned.setdefault(operand, []).append(index)
                     region_of[operand] = condition.region
             before = len(hopeless)
-            for (name, key), relations in taken.items():
+            for (name, key), relations in relations_by_region.items():
                 facts = piece.get(name, UNCONSTRAINED)
                 if any(isinstance(condition, Geometric) for condition in facts.conditions):
                     continue  # it may exclude more relations to a region than conditions on other regions do

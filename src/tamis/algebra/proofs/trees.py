@@ -30,7 +30,7 @@ class _Proof:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._known: dict[tuple[Predicate, Predicate], bool] = {}
+        self._implied: dict[tuple[Predicate, Predicate], bool] = {}
 
     def covers(self, outer: Predicate, inner: Predicate) -> bool:
         if outer == inner:
@@ -46,9 +46,9 @@ class _Proof:
         if isinstance(outer, AnyOf) or outer.attribute != inner.attribute:
             return False
         pair = outer, inner
-        if pair not in self._known:
-            self._known[pair] = not self._budget.exhausted and self._leaf(outer, inner)
-        return self._known[pair]
+        if pair not in self._implied:
+            self._implied[pair] = not self._budget.exhausted and self._leaf(outer, inner)
+        return self._implied[pair]
 
     def _leaf(self, outer: Predicate, inner: Predicate) -> bool:
         self._budget.spend(1)

@@ -57,7 +57,7 @@ def apply(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Add, change and remove subscriptions until there are exactly those that the files have.
+    """Add, change and remove subscriptions so that exactly those in the files exist.
 
     Changes are shown with how often the old and the new filter fired for the last events of the broker. A changed
     filter is replaced in one step, without a gap.

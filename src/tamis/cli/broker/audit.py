@@ -44,7 +44,7 @@ def audit(
 
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
-    records = itertools.islice(_asked(url, token, limit, insecure) if data is None else _stored(data), limit)
+    records = itertools.islice(_records(url, token, limit, insecure) if data is None else _stored(data), limit)
     if json:
         write_json_lines(list(records))
         return
@@ -58,7 +58,7 @@ def audit(
     output().print(table)
 
 
-def _asked(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
+def _records(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
     from tamis.runtime.client.http_calls import HttpCalls
 
     calls, next_number = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None

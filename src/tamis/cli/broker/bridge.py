@@ -224,7 +224,9 @@ def _run(
             await _try(plan, system, json)
             return
         with serving_metrics(counts, system.kind, plan.name, metrics) as port:
-            telling = asyncio.create_task(report_progress(counts, progress or 1e9, lambda now: _report(now, json)))
+            telling = asyncio.create_task(
+                report_progress(counts, progress or 1e9, lambda current: _report(current, json))
+            )
             try:
                 await run_bridge(plan, system, counts, lambda: greet(port), has_numbers=has_numbers)
             finally:

@@ -106,11 +106,11 @@ def dead_letters(
     if bool(cursor) == all:
         raise ModelError(f"{action.value}: name letters with --cursor, or all of them with --all")
     change = group.replay if action is Action.REPLAY else group.drop
-    done = change(cursors=cursor) if cursor else _change_all(group, change)
+    count = change(cursors=cursor) if cursor else _change_all(group, change)
     if json:
-        write_json({action.value: done})
+        write_json({action.value: count})
     else:
-        output().say(f"{done:,} {'replayed' if action is Action.REPLAY else 'dropped'}")
+        output().say(f"{count:,} {'replayed' if action is Action.REPLAY else 'dropped'}")
 
 
 def _letters(group: Any) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def _letters(group: Any) -> list[dict[str, Any]]:
 
 def _change_all(group: Any, change: Any) -> int:
     letters = _letters(group)
-    done = 0
+    count = 0
     for start in range(0, len(letters), 256):
-        done += change(cursors=[letter["cursor"] for letter in letters[start : start + 256]])
-    return done
+        count += change(cursors=[letter["cursor"] for letter in letters[start : start + 256]])
+    return count

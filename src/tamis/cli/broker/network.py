@@ -120,7 +120,7 @@ def network(
     if json:
         rows = list(_as_json(trial, names, links=links))
     else:
-        output().say(_told(trial), "bold")
+        output().say(_conclusion(trial), "bold")
         if brokers <= _DRAWN:
             output().say(tree.draw(), "dim")
         rows = list(_live(trial, names, links=links))
@@ -229,7 +229,7 @@ def read_files(
     return schema, filters, list(islice(all_events, limit))
 
 
-def _told(trial: Trial) -> str:
+def _conclusion(trial: Trial) -> str:
     n_brokers, n_subscriptions = len(trial.topology.brokers), len(trial.subscriptions)
     return (
         f"{n_brokers:,} brokers, {trial.clients:,} clients: "

@@ -71,7 +71,7 @@ def peer(
         float | None, typer.Option(min=0, help="Stop after this many seconds; by default when interrupted.")
     ] = None,
 ) -> None:
-    """Be a peer: find a place in the tree by what you ask for, publish what comes in, print what matches.
+    """Run a peer of the overlay: join the tree, publish events from standard input, print those that match.
 
     Events are read from the standard input, one JSON object per line. What is delivered is printed as JSON lines:
     {"event": ..., "subscriptions": [...]}; the ids are the numbers of --subscribe, from 0. The first line tells the

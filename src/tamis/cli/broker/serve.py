@@ -34,7 +34,7 @@ EPILOG = examples(
 )
 
 app = typer.Typer(
-    help="Run a broker: publish with curl, subscribe with curl or Python, lose nothing.",
+    help="Run a broker: publish and subscribe with curl or Python; every event is on disk before it is confirmed.",
     epilog=EPILOG,
     rich_markup_mode="rich",
     invoke_without_command=True,
@@ -109,9 +109,9 @@ def serve(
     from tamis.runtime.traces.opening import demand_exporter
     from tamis.web.serving import serve as run
 
-    given: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
-    given |= {"store": store, "standby": standby or None, "traces": traces, "trace_share": trace_share}
-    settings = _config(config, given)
+    options: dict[str, object] = {"port": port, "data": data, "name": name, "schema": schema, "snapshot": snapshot}
+    options |= {"store": store, "standby": standby or None, "traces": traces, "trace_share": trace_share}
+    settings = _config(config, options)
     demand_exporter(settings)
     _compile_kernels()
     asyncio.run(run(settings, lambda url: _greet(url, json), lambda url: _wait(url, json)))
@@ -144,9 +144,9 @@ def add(
 
     if policy is not None:
         parse(policy)
-    known = _config(config, {"data": data})
-    of_link = next((link.namespaces for link in known.links if broker and link.name == broker), ())
-    secret = tokens_of(known).add(
+    settings = _config(config, {"data": data})
+    of_link = next((link.namespaces for link in settings.links if broker and link.name == broker), ())
+    secret = tokens_of(settings).add(
         name,
         namespaces=tuple(namespace or of_link) or None,
         may_publish=not read_only,
@@ -167,14 +167,14 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
     from tamis.cli.screen import output, write_json
     from tamis.runtime.broker.tokens import tokens_of
 
-    found = tokens_of(_config(config, {"data": data})).all()
+    tokens = tokens_of(_config(config, {"data": data})).all()
     if json:
-        write_json([{**msgspec.to_builtins(one), "sha256": one.sha256[:8]} for one in found])
+        write_json([{**msgspec.to_builtins(entry), "sha256": entry.sha256[:8]} for entry in tokens])
         return
-    for one in found:
-        where = "all namespaces" if one.namespaces is None else ", ".join(one.namespaces)
+    for entry in tokens:
+        where = "all namespaces" if entry.namespaces is None else ", ".join(entry.namespaces)
         output().say(
-            f"{one.name}  {where}{'  admin' if one.is_admin else ''}{f'  broker {one.broker}' * bool(one.broker)}"
+            f"{entry.name}  {where}{'  admin' * entry.is_admin}{f'  broker {entry.broker}' * bool(entry.broker)}"
         )
 
 
@@ -189,21 +189,23 @@ def revoke(
     """Take a token back; clients that are connected with it are cut off within seconds. Exit code 1: there was none."""
     from tamis.runtime.broker.tokens import jti_digest, tokens_of
 
-    known = tokens_of(_config(config, {"data": data}))
+    known_tokens = tokens_of(_config(config, {"data": data}))
     if jti or jwt:
-        known.revoke_foreign(f"jti {name}" if jti else f"jwt {name}", jti_digest(name) if jti else name.lower())
-    elif not known.revoke(name):
+        known_tokens.revoke_foreign(f"jti {name}" if jti else f"jwt {name}", jti_digest(name) if jti else name.lower())
+    elif not known_tokens.revoke(name):
         raise typer.Exit(NO)
 
 
-def _config(path: Path | None, given: dict[str, object]) -> BrokerConfig:
+def _config(path: Path | None, options: dict[str, object]) -> BrokerConfig:
     import msgspec
 
     from tamis.runtime.broker.config import BrokerConfig, read_config
 
-    found = BrokerConfig() if path is None else read_config(path)
-    changes = {key: str(one) if isinstance(one, Path) else one for key, one in given.items() if one is not None}
-    return msgspec.structs.replace(found, **changes)
+    settings = BrokerConfig() if path is None else read_config(path)
+    changes = {
+        key: str(value) if isinstance(value, Path) else value for key, value in options.items() if value is not None
+    }
+    return msgspec.structs.replace(settings, **changes)
 
 
 def _wait(url: str, json: bool) -> None:

@@ -56,7 +56,7 @@ def tune(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say which link policy and which options would pay for these subscriptions and a sample of events.
+    """Find the link policy and options that cost least for these subscriptions and a sample of events.
 
     Each policy runs on one link between two brokers. The figures are the entries of the neighbour's table, the bytes of
     updates, the events that cross without need, and CPU time per subscription and per event. The advice is the least

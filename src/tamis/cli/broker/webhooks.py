@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Have the messages of a durable subscription sent to an HTTPS endpoint, signed, in order, retried.",
+    help="Send the messages of a durable subscription to an HTTPS endpoint: signed, in order, with retries.",
     no_args_is_help=True,
     epilog=examples(
         "tamis webhooks set strong https://hooks.example.com/quakes --batch 100",

@@ -67,11 +67,11 @@ def _dots(events: Any) -> list[Any]:
     from tamis.plots.event_map import Dot
 
     shown_names = [name for name in events.column_names if name not in _HIDDEN]
-    places = zip(events["lon"].to_pylist(), events["lat"].to_pylist(), events["mag"].to_pylist(), strict=True)
+    rows = zip(events["lon"].to_pylist(), events["lat"].to_pylist(), events["mag"].to_pylist(), strict=True)
     facts = events.select(shown_names).to_pylist()
     return [
         Dot(lon, lat, _width(mag), {name: value for name, value in jsonable(fact).items() if value is not None})
-        for (lon, lat, mag), fact in zip(places, facts, strict=True)
+        for (lon, lat, mag), fact in zip(rows, facts, strict=True)
     ]
 
 

@@ -63,7 +63,7 @@ def backtest(
     zone: Zone = None,
     json: Json = False,
 ) -> None:
-    """Say what each rule fired: per day, never, always, redundant, and what another version of the rules changes.
+    """Run rules on past events: matches per day, rules that never or always fire or are redundant, and changes.
 
     Exit code 0: done, 1: a rule is as --fail-on says.
     """

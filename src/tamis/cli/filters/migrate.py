@@ -19,7 +19,7 @@ def migrate(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The directory for the new version.")],
     key_file: KeyFile = None,
 ) -> None:
-    """Save an engine again that an older tamis saved, in the present format.
+    """Convert an engine that an older version of tamis saved to the current format.
 
     Formats 1 to 3 are read. Ids, filters, ends, metadata and the schema are kept. Nothing in OLD is changed.
     """

@@ -39,7 +39,7 @@ def reduce(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say which subscriptions others cover, which are equal, which can never match, and what remains.
+    """List the subscriptions that others cover, that are equal, or that can never match, and those that remain.
 
     Reducing shrinks what a link between brokers has to carry; every client still gets all its deliveries.
     """

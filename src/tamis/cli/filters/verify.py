@@ -20,7 +20,7 @@ def verify(
     json: Json = False,
     key_file: KeyFile = None,
 ) -> None:
-    """Check every file of every version of a saved engine. Exit code 0: all sound, 1: something is wrong.
+    """Check every file of every version of a saved engine. Exit code 0: no problem, 1: a file is damaged.
 
     Checksums prove that no file was damaged since it was written. The check of structure proves that no number in a
     file points outside its array, so the version is safe to open even if its author is unknown. A signature, with

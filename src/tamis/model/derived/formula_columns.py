@@ -84,9 +84,9 @@ def formula_column(columns: Mapping[str, Column], name: str, n: int) -> Column:
     is_there = np.array([value is not None for value in values], np.bool_)
     if any(isinstance(value, str) for value in values):
         return Column(String(), pa.array(values, pa.large_string()), is_there)
-    held = np.empty(n, object)
-    held[:] = [0 if value is None else value for value in values]
-    return Column(Number(), held, is_there)
+    objects = np.empty(n, object)
+    objects[:] = [0 if value is None else value for value in values]
+    return Column(Number(), objects, is_there)
 
 
 def _present(columns: Mapping[str, Column], formula: Formula, n: int) -> _Mask:

@@ -55,12 +55,12 @@ TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 _BUILT_IN = frozenset({COMPARE, DECIMAL, *TEXT_TESTS})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", re.ASCII)
 #: Words before a parenthesis that mean something else.
-_TAKEN = frozenset(
+_RESERVED = frozenset(
     {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "DIV", "CASEI", "ACCENTI", "BBOX"}
     | {"TIMESTAMP", "DATE", "INTERVAL", "POINT", "LINESTRING", "POLYGON", "LINEARRING", "GEOMETRYCOLLECTION"}
     | {"MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "ILIKE", "MATCHES", *_BUILT_IN}
 )
-_TAKEN_PREFIXES = ("S_", "RCC_", "T_", "A_", "V_", "IP_")
+_RESERVED_PREFIXES = ("S_", "RCC_", "T_", "A_", "V_", "IP_")
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,17 @@ def register_function(
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ModelError(f"a function's name has up to 64 letters, digits, dots and underscores, not {name!r}")
-    if name.upper() in _TAKEN or name.upper().startswith(_TAKEN_PREFIXES):
+    if name.upper() in _RESERVED or name.upper().startswith(_RESERVED_PREFIXES):
         raise ModelError(f"the language itself uses the name {name}, or names that begin so")
     kinds: tuple[AttributeType, ...] = (returns, *(takes or ()))
     if not callable(function) or not all(isinstance(kind, ScalarType) for kind in kinds):
         raise ModelError(f"{name}: a function is callable, and its types are scalar ones such as tamis.Number()")
     module = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
-    made = Function(name, function, returns, None if takes is None else tuple(takes), module)
+    new = Function(name, function, returns, None if takes is None else tuple(takes), module)
     registered = _registered.get(name)
-    if registered is not None and _origin(registered) != _origin(made):
+    if registered is not None and _origin(registered) != _origin(new):
         raise ModelError(f"a function called {name} is registered already; unregister it first")
-    _registered[name] = made
+    _registered[name] = new
 
 
 def unregister_function(name: str) -> None:

@@ -191,7 +191,7 @@ class _Binder:
         message = f"attribute {attribute!r}: {problem}" if attribute else problem
         return SubscriptionError(message, attribute, None, self.text, position)
 
-    def known(self, leaf: Leaf) -> AttributeType:
+    def type_of(self, leaf: Leaf) -> AttributeType:
         assert not isinstance(leaf, Constant)
         kind = self.schema.get(leaf.attribute)
         if kind is not None:
@@ -201,7 +201,7 @@ class _Binder:
         raise self.error(leaf, f"unknown ({hint})")
 
     def scalar(self, leaf: Leaf) -> ScalarType:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if isinstance(kind, ScalarType):
             return kind
         use = "a spatial function such as S_INTERSECTS" if isinstance(kind, Region) else "V_WITHIN"
@@ -230,7 +230,7 @@ class _Binder:
         return values_in(leaf.attribute, ValueSet.from_intervals(points), negated != leaf.negated)
 
     def is_like(self, leaf: IsLike, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, String):
             raise self.error(leaf, f"it is {kind.words}, but LIKE needs a string{_as_text(kind)}")
         pattern, negated = like_pattern(leaf.pattern), negated != leaf.negated
@@ -241,7 +241,7 @@ class _Binder:
         return Like(leaf.attribute, leaf.pattern, negated)
 
     def text_test(self, leaf: TextTest, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, String):
             raise self.error(leaf, f"it is {kind.words}, but {leaf.op} needs a string{_as_text(kind)}")
         negated, is_regex = negated != leaf.negated, leaf.op == "MATCHES"
@@ -255,11 +255,11 @@ class _Binder:
 
     def is_null(self, leaf: IsNull, negated: bool) -> Predicate:
         if not self.open or leaf.attribute.startswith(COMPUTED):
-            self.known(leaf)
+            self.type_of(leaf)
         return Values(leaf.attribute, MISSING if leaf.negated == negated else PRESENT)
 
     def spatial(self, leaf: SpatialTest, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, but {leaf.function} needs a region")
         geometry = _fitted(leaf.geometry, kind, self.budget)
@@ -271,14 +271,14 @@ class _Binder:
     def geometric(self, leaf: SpatialTest, geometry: Operand, negated: bool) -> Predicate:
         function = _OGC_NAMES.get(leaf.function, leaf.function)
         if leaf.function.startswith("RCC_") and not is_polygonal(geometry):
-            held = f"{leaf.function} compares with polygons, not with a {geometry.geom_type}"
-            raise self.error(leaf, f"{held}; the functions S_* take every geometry")
+            problem = f"{leaf.function} compares with polygons, not with a {geometry.geom_type}"
+            raise self.error(leaf, f"{problem}; the functions S_* take every geometry")
         if function == "S_DISJOINT":
             function, negated = "S_INTERSECTS", not negated
         return Geometric(leaf.attribute, function, geometry, negated)
 
     def distance(self, leaf: DistanceTest, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, Region):
             raise self.error(leaf, f"it is a {kind.name}, but S_DWITHIN needs a region")
         if kind.geodetic and leaf.unit is None:
@@ -294,14 +294,14 @@ class _Binder:
         return Geometric(leaf.attribute, "S_DWITHIN", geometry, negated, metres, kind.geodetic)
 
     def clock(self, leaf: ClockTest, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, Timestamp):
             raise self.error(leaf, f"it is {kind.words}, but {leaf.function} needs a timestamp")
         allowed = clock_set(leaf)
         return Clock(leaf.attribute, leaf.zone, allowed.negated() if negated else allowed)
 
     def network(self, leaf: NetworkTest, negated: bool) -> Predicate:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, Ip):
             raise self.error(leaf, f"it is {kind.words}, but IP_WITHIN needs an ip; declare tamis.Ip()")
         first, last = map(kind.canonical, network_ends(leaf.network))
@@ -312,7 +312,7 @@ class _Binder:
         return Cosine(leaf.attribute, leaf.direction, leaf.least, negated)
 
     def vector(self, leaf: WithinBall | CosineTest, function: str, n: int) -> None:
-        kind = self.known(leaf)
+        kind = self.type_of(leaf)
         if not isinstance(kind, Vector) or kind.n != n:
             raise self.error(leaf, f"it is {kind.words}, and {function} gives {n} coordinates")
 
@@ -370,7 +370,7 @@ def _bind_some(binder: _Binder, leaf: Leaf, kind: Many, negated: bool) -> Predic
 
 def _bind_array_test(binder: _Binder, leaf: ArrayTest, negated: bool) -> Predicate:
     """Return the predicate of an A_ function, as conditions on some element."""
-    kind = binder.known(leaf)
+    kind = binder.type_of(leaf)
     if not isinstance(kind, Many):
         raise binder.error(leaf, f"it is {kind.words}, but {leaf.function} needs several values: declare tamis.Many")
     assert isinstance(kind.of, ScalarType)

@@ -275,10 +275,10 @@ def check_count(op: str, args: Sequence[Any], wanted: int, path: str) -> None:
         raise wrong(path, f"{op} takes {wanted} argument{plural}, not {len(args)}", args)
 
 
-def placed(path: str, make: Callable[..., Any], *given: object) -> Any:
+def placed(path: str, make: Callable[..., Any], *arguments: object) -> Any:
     """Return ``make(*given)``; what it refuses is refused at a path."""
     try:
-        return make(*given)
+        return make(*arguments)
     except Refusal as error:
         raise wrong(path, error.problem, error.value) from None
 
@@ -305,13 +305,13 @@ def number_of(document: object, path: str) -> int | float:
     raise wrong(path, f"expected a number, not {kind_of(document)}", document)
 
 
-def coordinates_of(center: Sequence[Any], place: str) -> tuple[float, ...]:
+def coordinates_of(center: Sequence[Any], path: str) -> tuple[float, ...]:
     """Return the coordinates of a vector."""
     if set(map(type, center)) == {float}:
         array = np.asarray(center)
         if np.isfinite(array).all():
             return tuple((array + 0.0).tolist())
-    return tuple([float(number_of(number, f"{place}{at}].")) for at, number in enumerate(center)])
+    return tuple([float(number_of(number, f"{path}{at}].")) for at, number in enumerate(center)])
 
 
 def kind_of(document: object) -> str:

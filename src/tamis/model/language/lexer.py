@@ -399,8 +399,8 @@ def _object(source: Source, match: _Match) -> Piece:
 def _unknown(source: Source, match: _Match) -> Piece:
     start, character = match.start("unknown"), match["unknown"]
     if character in "'\"{":
-        closing, what = {"'": ("'", "string"), '"': ('"', "name"), "{": ("}", "geometry")}[character]
-        raise Misreading(start, f"a closing {closing} for the {what} that starts here")
+        closing, token_name = {"'": ("'", "string"), '"': ('"', "name"), "{": ("}", "geometry")}[character]
+        raise Misreading(start, f"a closing {closing} for the {token_name} that starts here")
     if number := _NUMBER.match(source.text, start):
         raise Misreading(number.end(), f"a space or an operator after the number {number[0]}")
     return Piece("UNKNOWN", character, start, match.end())
@@ -424,8 +424,8 @@ def _arithmetic(source: Source, match: _Match) -> Piece:
 
 
 def _misspelt(source: Source, match: _Match) -> Piece:
-    wrong = match["misspelt"]
-    raise Misreading(match.start("misspelt"), f"{_MISSPELT[wrong]} instead of {wrong}")
+    misspelt = match["misspelt"]
+    raise Misreading(match.start("misspelt"), f"{_MISSPELT[misspelt]} instead of {misspelt}")
 
 
 def _token(type: str, group: str, convert: Callable[[str, int], Any]) -> Callable[[Source, _Match], Piece]:

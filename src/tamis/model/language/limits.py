@@ -54,15 +54,15 @@ class Limit(NamedTuple):
     what: str
     most: int
 
-    def check(self, given: int) -> None:
+    def check(self, count: int) -> None:
         """Raise `LimitError` when there is more than this.
 
         >>> DEPTH.check(33)
         Traceback (most recent call last):
         tamis.errors.LimitError: nesting of parentheses and NOT: 33 is more than the 32 accepted
         """
-        if given > self.most:
-            raise LimitError(self.what, given, self.most)
+        if count > self.most:
+            raise LimitError(self.what, count, self.most)
 
 
 #: Promise S14: 16 KiB of filter text. Geometries, vectors and IN lists of numbers or strings are apart.

@@ -75,7 +75,7 @@ _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python would mind
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Misreading(Exception):
@@ -128,12 +128,12 @@ def check_cosine(direction: Sequence[float], least: int | float, position: int) 
         raise Refusal("a cosine must be between -1 and 1", position, least)
 
 
-def fitting(make: Callable[..., Made], position: int, *given: object) -> Made:
+def fitting(make: Callable[..., Result], position: int, *arguments: object) -> Result:
     """Return ``make(*given)``; a value that does not fit becomes a `Refusal` at ``position``."""
     try:
-        return make(*given)
+        return make(*arguments)
     except UnfitError as error:
-        raise Refusal(str(error), position, given[0]) from None
+        raise Refusal(str(error), position, arguments[0]) from None
 
 
 def integer(text: str, position: int) -> int:
@@ -317,15 +317,15 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-def bbox(given: Sequence[int | float], position: int) -> shapely.Polygon:
+def bbox(numbers: Sequence[int | float], position: int) -> shapely.Polygon:
     """Return the rectangle of a BBOX literal."""
-    if len(given) == 6:  # with a third coordinate, which the type of the attribute drops or refuses
-        x, y, z, *upper = map(float, given)
+    if len(numbers) == 6:  # with a third coordinate, which the type of the attribute drops or refuses
+        x, y, z, *upper = map(float, numbers)
         flat = fitting(shapes.bbox_polygon, position, x, y, *upper[:2])
         return shapely.force_3d(flat, z)
-    if len(given) != 4:
-        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, given)
-    return fitting(shapes.bbox_polygon, position, *map(float, given))
+    if len(numbers) != 4:
+        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, numbers)
+    return fitting(shapes.bbox_polygon, position, *map(float, numbers))
 
 
 def strict_json(text: str) -> object:

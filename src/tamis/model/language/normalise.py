@@ -94,13 +94,15 @@ def filter_of(constraints: Iterable[Constraint], rest: Predicate | None = None) 
     if not all(values.values()):
         return None
     implied = {constraint.attribute for constraint in others.values()}
-    kept = [
+    value_constraints = [
         Values(name, allowed)
         for name, allowed in values.items()
         if allowed != ANYTHING and not (allowed == PRESENT and name in implied)
     ]
     ordered = (
-        sorted([*kept, *others.values()], key=constraint_key) if others else sorted(kept, key=lambda v: v.attribute)
+        sorted([*value_constraints, *others.values()], key=constraint_key)
+        if others
+        else sorted(value_constraints, key=lambda v: v.attribute)
     )
     return Filter(tuple(ordered), rest)
 

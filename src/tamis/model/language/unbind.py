@@ -71,8 +71,12 @@ def _filter_node(filter: Filter, schema: Schema) -> Node:
     if filter.rest is not None:  # the constraints are only the hull of the rest and what was joined to it
         rest = filter.rest.parts if isinstance(filter.rest, AllOf) else (filter.rest,)
         repeated = {part.attribute for part in rest if isinstance(part, Some)}
-        said = [c for c in filter.constraints if not (c.attribute in repeated and c == Values(c.attribute, PRESENT))]
-        return _all([*(_constraint_node(c, schema) for c in said), *(_predicate_node(part, schema) for part in rest)])
+        constraints = [
+            c for c in filter.constraints if not (c.attribute in repeated and c == Values(c.attribute, PRESENT))
+        ]
+        return _all(
+            [*(_constraint_node(c, schema) for c in constraints), *(_predicate_node(part, schema) for part in rest)]
+        )
     return _all([_constraint_node(constraint, schema) for constraint in filter.constraints])
 
 

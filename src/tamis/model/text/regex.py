@@ -128,10 +128,10 @@ class RegexMachine:
         if alive & self._program.met:
             return self.met
         key = alive & self.cells.takes[cell], state.counts, kind
-        found = self._taken.get(key)
-        if found is None:
-            found = self._taken[key] = self._after(*key)
-        return found
+        next_state = self._taken.get(key)
+        if next_state is None:
+            next_state = self._taken[key] = self._after(*key)
+        return next_state
 
     def _after(self, taken: int, counts: tuple[int, ...], kind: int) -> State:
         """Return the state after these threads have taken a character."""
@@ -140,21 +140,21 @@ class RegexMachine:
             threads |= 1
         if not threads:
             return self.dead
-        found = self._state(threads, counts, kind)
-        is_met = not self._program.looks and found.threads & self._program.met
-        return self.met if is_met else found
+        reached_state = self._state(threads, counts, kind)
+        is_met = not self._program.looks and reached_state.threads & self._program.met
+        return self.met if is_met else reached_state
 
     def _state(self, threads: int, counts: tuple[int, ...], before: int) -> State:
         if not self._program.looks:  # what stands beside a position changes nothing: threads are closed at once
             before = _OTHER
             threads = self._program.closed(threads, counts, _OTHER, _OTHER)
         key = threads, counts, before
-        known = self._states.get(key)
-        if known is None:
+        reached_state = self._states.get(key)
+        if reached_state is None:
             if len(self._states) >= MAX_STATES:
                 self.forget()
-            known = self._states[key] = State(threads, counts, before)
-        return known
+            reached_state = self._states[key] = State(threads, counts, before)
+        return reached_state
 
     def forget(self) -> None:
         """Drop all states; a text under way keeps the one it is in."""
@@ -178,44 +178,44 @@ class _Program:
         """Return the threads that take a character next, given what stands after the position."""
         if not self.looks:
             return state.threads
-        known = state.alive.get(after)
-        if known is None:
-            known = state.alive[after] = self.closed(state.threads, state.counts, state.before, after)
-        return known
+        alive = state.alive.get(after)
+        if alive is None:
+            alive = state.alive[after] = self.closed(state.threads, state.counts, state.before, after)
+        return alive
 
     def closed(self, threads: int, counts: tuple[int, ...], before: int, after: int) -> int:
         """Return the steps that threads reach which take a character, and the bit of a match."""
-        found = threads & self.met
+        closure = threads & self.met
         for i in _bits(threads & ~self.met):
-            found |= self.reached(i, before, after)
+            closure |= self.reached(i, before, after)
         for (i, run), count in zip(self.runs, counts, strict=True):
             if threads >> i & 1 and count >= run:
-                found |= self.reached(self.steps[i].ways[0], before, after)
-        return found
+                closure |= self.reached(self.steps[i].ways[0], before, after)
+        return closure
 
     def reached(self, first: int, before: int, after: int) -> int:
         """Return the steps that one leads to without a character, itself included, which take one."""
         key = first, before, after
-        known = self._reached.get(key)
-        if known is not None:
-            return known
-        seen, waiting, found = {first}, [first], 0
+        remembered = self._reached.get(key)
+        if remembered is not None:
+            return remembered
+        seen, waiting, closure = {first}, [first], 0
         while waiting:
             i = waiting.pop()
             step = self.steps[i]
             if step.chars is not None:
-                found |= 1 << i
+                closure |= 1 << i
                 continue
             if not step.ways:
-                found |= self.met
+                closure |= self.met
             if step.anchor is not None and not _holds(step.anchor, before, after):
                 continue
             for way in step.ways:
                 if way not in seen:
                     seen.add(way)
                     waiting.append(way)
-        self._reached[key] = found
-        return found
+        self._reached[key] = closure
+        return closure
 
     def moved(self, taken: int, counts: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """Return the threads after each of ``taken`` took a character; a run stays, and counts.

@@ -47,8 +47,10 @@ def check_columns(columns: T.StructType) -> None:
     own = {field.name: field.dataType for field in LOG_COLUMNS}
     for field in columns:
         if field.name.startswith("_") and own.get(field.name) != field.dataType:
-            known = ", ".join(f"{name} {kind.simpleString()}" for name, kind in own.items())
-            raise SchemaError(field.name, f"the log has no such column; it has {known}, and the attributes of events")
+            own_columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in own.items())
+            raise SchemaError(
+                field.name, f"the log has no such column; it has {own_columns}, and the attributes of events"
+            )
         if not field.name.startswith("_"):
             _reader(field)
 
@@ -74,33 +76,33 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own(name: str, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     if name == "_cursor":
-        return [one["cursor"] for one in messages]
+        return [message["cursor"] for message in messages]
     if name == "_event_id":
-        return [one["id"] for one in messages]
+        return [message["id"] for message in messages]
     if name == "_event":
-        return [msgspec.json.encode(one["event"]).decode() for one in messages]
-    return [[str(id) for id in one["subscriptions"]] for one in messages]
+        return [msgspec.json.encode(message["event"]).decode() for message in messages]
+    return [[str(id) for id in message["subscriptions"]] for message in messages]
 
 
 def _attribute(field: T.StructField, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    read, found = _reader(field), []
-    for one in messages:
-        value = one["event"].get(field.name)
+    read, values = _reader(field), []
+    for message in messages:
+        value = message["event"].get(field.name)
         try:
-            found.append(None if value is None else read(value))
+            values.append(None if value is None else read(value))
         except (TypeError, ValueError, OverflowError, ArithmeticError, shapely.errors.ShapelyError):
-            expected = f"expected {field.dataType.simpleString()} in event {one['id']}"
+            expected = f"expected {field.dataType.simpleString()} in event {message['id']}"
             raise EventError(field.name, value, expected) from None
-    return found
+    return values
 
 
 def _reader(field: T.StructField) -> Callable[[Any], Any]:
     """Return what makes a value of a column from JSON."""
     kind = field.dataType
     if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.DoubleType | T.FloatType):
-        return lambda value: [_float(one) for one in value]
-    for known, read in _READERS:
-        if isinstance(kind, known):
+        return lambda value: [_float(element) for element in value]
+    for type_class, read in _READERS:
+        if isinstance(kind, type_class):
             return read
     raise SchemaError(field.name, f"events have no values of type {kind.simpleString()}")
 
@@ -141,10 +143,10 @@ def _truth(value: Any) -> bool:
 
 
 def _moment(value: Any) -> dt.datetime:
-    found = dt.datetime.fromisoformat(value)
-    if found.tzinfo is None:
+    moment = dt.datetime.fromisoformat(value)
+    if moment.tzinfo is None:
         raise ValueError
-    return found
+    return moment
 
 
 def _binary(value: Any) -> bytes:
@@ -183,7 +185,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, bytes):
         return _wkt(name, value)
     if isinstance(value, list):
-        return [_plain(name, one) for one in value]
+        return [_plain(name, element) for element in value]
     if isinstance(value, dict):
-        return {key: _plain(name, one) for key, one in value.items()}
+        return {key: _plain(name, element) for key, element in value.items()}
     return value

@@ -75,11 +75,11 @@ class BrokerStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _publish(calls: HttpCalls, batches: Iterator[pa.RecordBatch], producer: str, first: int) -> Published:
-    rows = again = 0
+    rows = repeated = 0
     for number, (count, body) in enumerate(_chunks(batches), first):
         is_new = calls.publish_once(body, producer=producer, number=number)
-        rows, again = rows + count, again + (0 if is_new else count)
-    return Published(rows, again)
+        rows, repeated = rows + count, repeated + (0 if is_new else count)
+    return Published(rows, repeated)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
@@ -99,7 +99,7 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
 
 
 def _context() -> TaskContext:
-    found = TaskContext.get()
-    if found is None:
+    context = TaskContext.get()
+    if context is None:
         raise InvariantError("a writer of format tamis runs in a task of Spark")
-    return found
+    return context

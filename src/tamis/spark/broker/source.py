@@ -107,7 +107,7 @@ class Log:
             )
             if not page.messages:
                 raise ModelError(f"subscription {self.subscription!r}: the log ends before {upto}")
-            yield batch_of([one for one in page.messages if self._is_event(one)], columns)
+            yield batch_of([message for message in page.messages if self._is_event(message)], columns)
             number = _offset(page.next)["number"]
 
     def _is_event(self, message: Mapping[str, Any]) -> bool:
@@ -194,5 +194,5 @@ class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _offset(cursor: str) -> Offset:
-    found = Cursor.parse(cursor)
-    return {"epoch": found.epoch, "number": found.number}
+    parsed = Cursor.parse(cursor)
+    return {"epoch": parsed.epoch, "number": parsed.number}

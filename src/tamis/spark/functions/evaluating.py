@@ -60,11 +60,11 @@ def covers_of(first: pa.Array, second: pa.Array) -> pa.Array:
 def relation_of(first: pa.Array, second: pa.Array) -> pa.Array:
     """Return the relation of each pair of regions, WKB or WKT: disjoint, meets, overlaps, equals, inside, ..."""
     pairs = list(zip(first.to_pylist(), second.to_pylist(), strict=True))
-    known = [row for row, pair in enumerate(pairs) if None not in pair]
+    complete = [row for row, pair in enumerate(pairs) if None not in pair]
     names: list[str | None] = [None] * len(pairs)
-    if known:
-        codes = relations([pairs[row][0] for row in known], [pairs[row][1] for row in known])
-        for row, code in zip(known, codes, strict=True):
+    if complete:
+        codes = relations([pairs[row][0] for row in complete], [pairs[row][1] for row in complete])
+        for row, code in zip(complete, codes, strict=True):
             names[row] = _NAMES[code]
     return pa.array(names, pa.string())
 

@@ -65,7 +65,7 @@ class Grid:
     def cells(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the first and the last cell of boxes, int64[n, 2] each."""
         corner = np.array([self.x, self.y])
-        first, last = (np.floor((one - corner) / self.side).astype(np.int64) for one in (low, high))
+        first, last = (np.floor((bound - corner) / self.side).astype(np.int64) for bound in (low, high))
         return first, last
 
 
@@ -88,10 +88,10 @@ def spread_over_grid(
         low, high = grid.cells(bounds[:, :2], bounds[:, 2:])
         width, height = (high - low + 1).T
         rows = np.repeat(np.arange(len(low)), width * height)
-        place = np.arange(len(rows)) - np.repeat(np.cumsum(width * height) - width * height, width * height)
-        cells = low[rows] + np.column_stack([place % width[rows], place // width[rows]])
+        offset = np.arange(len(rows)) - np.repeat(np.cumsum(width * height) - width * height, width * height)
+        cells = low[rows] + np.column_stack([offset % width[rows], offset // width[rows]])
         numbers = [*cells.T, *low[rows].T]
-        columns = [*present.take(pa.array(rows)).columns, *(pa.array(one) for one in numbers)]
+        columns = [*present.take(pa.array(rows)).columns, *(pa.array(column) for column in numbers)]
         yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
@@ -104,7 +104,7 @@ def relate(batches: Iterator[pa.RecordBatch], *, wanted: frozenset[str], form: p
         names = pa.array([_NAMES[code] for code in codes], pa.string())
         chosen = pc.is_in(names, pa.array(sorted(wanted)))
         columns = [batch.column("left_id"), batch.column("right_id"), names]
-        yield pa.RecordBatch.from_arrays([one.filter(chosen) for one in columns], schema=form)
+        yield pa.RecordBatch.from_arrays([column.filter(chosen) for column in columns], schema=form)
 
 
 def _shapes(column: pa.Array) -> Any:

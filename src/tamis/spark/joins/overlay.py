@@ -38,7 +38,7 @@ class OverlayPlan:
     height: int
     _rules: DataFrame
     _schema: Schema
-    _kept: DataFrame
+    _cached: DataFrame
 
     def receptions(self, events: DataFrame, *, event_id: str = "event_id") -> DataFrame:
         """Return (event_id, subscription_id, matches) for every peer that an event reaches, once each.
@@ -56,22 +56,22 @@ class OverlayPlan:
 
     def release(self) -> None:
         """Release what Spark caches of the tree."""
-        self._kept.unpersist()
+        self._cached.unpersist()
 
     def _reached(self, events: DataFrame, event_id: str) -> DataFrame:
         """Return the owners of the nodes whose boxes hold an event: boxes are subscriptions, too."""
         names = axis_names(Space(self._schema))
         form = T.StructType([T.StructField("event_id", events.schema[event_id].dataType)])
-        form = reduce(lambda known, name: known.add(name, "double"), names, form)
+        form = reduce(lambda so_far, name: so_far.add(name, "double"), names, form)
         values = values_of(events, self._schema, beside=[F.col(event_id).alias("event_id")])
         columns = value_names(events, self._schema)
         task = partial(points_of_events, schema=self._schema.to_json(), names=columns, form=arrow_form(form, values))
         number = F.concat_ws("/", "level", "node").alias("id")
         sides = [_between(name, F.col("low")[axis], F.col("high")[axis]) for axis, name in enumerate(names)]
         boxes = self.nodes.select(number, F.concat_ws(" AND ", *sides).alias("filter"))
-        held = matcher(boxes, schema=Schema({name: Number() for name in names})).match(values.mapInArrow(task, form))
+        reached = matcher(boxes, schema=Schema({name: Number() for name in names})).match(values.mapInArrow(task, form))
         owners = self.nodes.select(number, F.col("owner").alias("owner"))
-        pairs = held.join(owners, held["subscription_id"] == owners["id"])
+        pairs = reached.join(owners, reached["subscription_id"] == owners["id"])
         return pairs.select("event_id", F.col("owner").alias("subscription_id")).distinct()
 
 
@@ -93,17 +93,17 @@ def overlay_plan(subscriptions: DataFrame, *, schema: Schema, fanout: int = 10) 
     require(subscriptions, ["id", "filter"], "the table of subscriptions")
     if fanout < 2:
         raise TableError(f"fanout is {fanout}; a node has at least two children")
-    kept = _sorted_boxes(subscriptions, schema).persist()
-    level = _ranked(kept)
-    n, height, axes = kept.count(), 0, len(Space(schema))
+    cached = _sorted_boxes(subscriptions, schema).persist()
+    level = _ranked(cached)
+    n, height, axes = cached.count(), 0, len(Space(schema))
     levels = []
     while n > 1:
         levels.append(level.withColumn("parent", F.expr(f"node div {fanout}")))
         level, n, height = _level_above(levels[-1], axes), -(-n // fanout), height + 1
     levels.append(level.withColumn("parent", F.lit(None).cast("long")))
     columns = ["node", "parent", "owner", "children", "low", "high"]
-    numbered = [one.select(F.lit(number).alias("level"), *columns) for number, one in enumerate(levels)]
-    return OverlayPlan(reduce(DataFrame.union, numbered), height, subscriptions.select("id", "filter"), schema, kept)
+    numbered = [level.select(F.lit(number).alias("level"), *columns) for number, level in enumerate(levels)]
+    return OverlayPlan(reduce(DataFrame.union, numbered), height, subscriptions.select("id", "filter"), schema, cached)
 
 
 def _sorted_boxes(subscriptions: DataFrame, schema: Schema) -> DataFrame:

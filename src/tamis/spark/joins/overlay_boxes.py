@@ -28,13 +28,13 @@ def axis_names(space: Space) -> list[str]:
 
 def boxes_of_rules(batches: Iterator[pa.RecordBatch], *, schema: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield (owner, key, low, high) of the subscriptions that something can match."""
-    known = Schema.from_json(schema)
-    space, templates = Space(known), TextTemplates()
+    read_schema = Schema.from_json(schema)
+    space, templates = Space(read_schema), TextTemplates()
     for batch in batches:
         owners, boxes = [], []
         for id, text in zip(batch.column("id").to_pylist(), batch.column("filter").to_pylist(), strict=True):
             try:
-                box = space.box_of(templates.compile(text, known).filters)
+                box = space.box_of(templates.compile(text, read_schema).filters)
             except ModelError as error:
                 raise TableError(f"filter of {id!r}: {error}") from error
             if box is not None:
@@ -61,11 +61,11 @@ def points_of_events(
     batches: Iterator[pa.RecordBatch], *, schema: str, names: Sequence[str], form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield (event_id, coordinates) of events; an event whose values do not fit reaches no peer."""
-    known = Schema.from_json(schema)
-    space = Space(known)
+    read_schema = Schema.from_json(schema)
+    space = Space(read_schema)
     for batch in batches:
         values = pa.RecordBatch.from_arrays(batch.columns[1:], names=list(names))
-        table = EventTable.of(values, known)
+        table = EventTable.of(values, read_schema)
         rows = [row for row in range(batch.num_rows) if row not in table.bad]
         points = np.array([space.box_of_event(table.event(row))[0] for row in rows]).reshape(-1, len(space))
         columns = [batch.column(0).take(pa.array(rows, pa.int64())), *(pa.array(side) for side in points.T)]

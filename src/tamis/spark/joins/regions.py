@@ -31,10 +31,10 @@ def relation_join(left: DataFrame, right: DataFrame, relations: Iterable[str]) -
     Both have the columns ``id`` and ``region`` (WKB or WKT); a row without a region pairs with nothing. The relations
     are those of `tamis.Relation` but ``disjoint``, which nearly every pair is in.
     """
-    wanted = frozenset(str(one) for one in relations)
-    known = {relation.value for relation in Relation} - {"disjoint"}
-    if not wanted or wanted - known:
-        raise TableError(f"relations {sorted(wanted)}: choose from {', '.join(sorted(known))}")
+    wanted = frozenset(str(name) for name in relations)
+    names = {relation.value for relation in Relation} - {"disjoint"}
+    if not wanted or wanted - names:
+        raise TableError(f"relations {sorted(wanted)}: choose from {', '.join(sorted(names))}")
     for frame, name in ((left, "left"), (right, "right")):
         require(frame, ["id", "region"], f"the table {name!r}")
     grid = _grid(left, right)
@@ -42,7 +42,7 @@ def relation_join(left: DataFrame, right: DataFrame, relations: Iterable[str]) -
         return _related(left, right).limit(0).select("left_id", "right_id", F.lit("").alias("relation"))
     mine, yours = (_spread(frame, grid, side) for frame, side in ((left, "left"), (right, "right")))
     pairs = mine.join(yours, ["x", "y"])
-    owner = [F.col(one) == F.greatest(f"left_first_{one}", f"right_first_{one}") for one in ("x", "y")]
+    owner = [F.col(name) == F.greatest(f"left_first_{name}", f"right_first_{name}") for name in ("x", "y")]
     chosen = pairs.where(owner[0] & owner[1]).select("left_id", "left_region", "right_id", "right_region")
     form = T.StructType(
         [chosen.schema["left_id"], chosen.schema["right_id"], T.StructField("relation", T.StringType())]

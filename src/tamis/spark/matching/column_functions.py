@@ -96,9 +96,9 @@ def table_function(lookup: Lookup, event_id: str, event_id_type: str, kind: str)
             engine = lookup.engine()
             events = lookup.events(rows, engine)
             matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
-            places = pa.array(events_of(matches.offsets, slice(0, len(matches))))
+            event_rows = pa.array(events_of(matches.offsets, slice(0, len(matches))))
             ids = matches.ids.to_arrow(matches.rows).cast(id_type)
-            named = rows.column(event_id).take(places)
+            named = rows.column(event_id).take(event_rows)
             named = named.cast(pa.string()) if event_id_type == "string" else named
             yield pa.table({"event_id": named, "subscription_id": ids})
 

@@ -168,21 +168,21 @@ class MatchPlan:
     def _beside(self) -> Sequence[Column]:
         """Return what travels beside the attributes: the id, the payload, the namespace."""
         columns = [F.col(quoted(self._event_id)).alias(EVENT)]
-        columns += [F.col(quoted(name)).alias(f"{PAYLOAD}{place}") for place, name in enumerate(self._payload)]
+        columns += [F.col(quoted(name)).alias(f"{PAYLOAD}{number}") for number, name in enumerate(self._payload)]
         if self._namespace_column is not None:
             columns.append(F.col(quoted(self._namespace_column)).cast("string").alias(NAMESPACE))
         return columns
 
 
-def _schema_for(events: DataFrame, manifest: Manifest, version: Version, given: Schema | None) -> Schema:
+def _schema_for(events: DataFrame, manifest: Manifest, version: Version, declared: Schema | None) -> Schema:
     """Return the schema under which events are read: the snapshot's, which a given one must not contradict."""
     saved = manifest.read_schema(version)
-    if given is not None:
-        return saved.extended(dict(given), "the schema given to match")
+    if declared is not None:
+        return saved.extended(dict(declared), "the schema given to match")
     if not manifest.learns:
         return saved
-    found = schema_of(events)
-    return saved.extended({name: found[name] for name in found if name not in saved}, "the events")
+    inferred = schema_of(events)
+    return saved.extended({name: inferred[name] for name in inferred if name not in saved}, "the events")
 
 
 def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None, strict: bool) -> tuple[Schema, Version]:
@@ -212,11 +212,11 @@ def _warn_of_absent(names: Sequence[str], columns: Schema) -> None:
     """Warn once that rules name attributes which no event has; one that resembles a column may be a typing error."""
     near = {name: difflib.get_close_matches(name, columns, n=1, cutoff=0.8) for name in names}
     likely = sorted(names, key=lambda name: not near[name])  # stable: what may be an error comes first
-    told = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in likely[:_NAMED]]
+    named = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in likely[:_NAMED]]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     warnings.warn(
         f"rules name attributes without a column in the events, which count as missing in every event: "
-        f"{', '.join(told)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
+        f"{', '.join(named)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
         UserWarning,
         stacklevel=_calls_here(),
     )
@@ -253,10 +253,10 @@ def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
     accepted, rejected = compiled
     try:
         with explaining_workers():
-            bad = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
-        if bad:
-            named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in bad[:_NAMED])
-            more = "\n  and more; compile_subscriptions gives them all" if len(bad) > _NAMED else ""
+            rejected_rows = rejected.limit(_NAMED + 1).collect()  # at most eleven rows, for the message
+        if rejected_rows:
+            named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in rejected_rows[:_NAMED])
+            more = "\n  and more; compile_subscriptions gives them all" if len(rejected_rows) > _NAMED else ""
             raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
         directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -270,8 +270,8 @@ def payload_of(events: DataFrame, payload: Sequence[str], event_id: str, metadat
     names = tuple(name for name in events.columns if name != event_id) if payload == "*" else tuple(payload)
     if isinstance(payload, str) and payload != "*":
         names = (payload,)
-    taken = {"event_id", "subscription_id", *(["metadata"] if metadata else [])}
-    twice = [name for place, name in enumerate(names) if name in taken or name in names[:place]]
+    reserved = {"event_id", "subscription_id", *(["metadata"] if metadata else [])}
+    twice = [name for index, name in enumerate(names) if name in reserved or name in names[:index]]
     if twice:
         raise TableError(f"payload: a delivery has a column {twice[0]!r} already; rename that of the events")
     return names

@@ -70,14 +70,14 @@ def matcher(
         that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
     """
     chosen = payload if isinstance(payload, str) else tuple(payload)
-    given = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pins, metrics, metadata)
+    settings = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pins, metrics, metadata)
     if isinstance(rules, DataFrame):
-        return given.at(indexed(rules, _demanded(schema, "a DataFrame")))
+        return settings.at(indexed(rules, _demanded(schema, "a DataFrame")))
     if isinstance(rules, str) and _is_table(rules):
         table = SparkSession.active().table(rules)
-        return given.at(indexed(table, _demanded(schema, f"the table {rules}")))
+        return settings.at(indexed(table, _demanded(schema, f"the table {rules}")))
     snapshot.version_at(rules)  # says at once what is missing
-    return given.at(rules)
+    return settings.at(rules)
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,20 @@ class Matcher:
         require(events, [self.event_id, *payload, *named], "the table of events")
         version = snapshot.version_at(self.location)
         pins = self._pins(version) if events.isStreaming and self._follows(version) else None
-        whose = (self.namespace, self.namespace_column)
-        seen = self._counted(events, "events")
-        plan = MatchPlan(seen, version, self.schema, self.event_id, *whose, payload, pins, self.metadata)
+        namespaces = (self.namespace, self.namespace_column)
+        counted = self._counted(events, "events")
+        plan = MatchPlan(counted, version, self.schema, self.event_id, *namespaces, payload, pins, self.metadata)
         return self._counted(plan.deliveries(moment_of(self.now)), "deliveries")
 
     def split(self, events: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return (deliveries, quarantine): what `match` gives, and (event_id, reason) of events that do not fit."""
         version, manifest = self._manifest()
-        known = manifest.read_schema(version)
-        wanted = known if self.schema is None else known.extended(dict(self.schema), "the schema given to matcher")
+        saved_schema = manifest.read_schema(version)
+        wanted = (
+            saved_schema
+            if self.schema is None
+            else saved_schema.extended(dict(self.schema), "the schema given to matcher")
+        )
         return self.match(events), check_events(events, schema=wanted, event_id=self.event_id)
 
     def ids(self, *columns: str) -> Column:
@@ -150,11 +154,11 @@ class Matcher:
         make: Any = F.arrow_udtf
         spark.udtf.register(name, make(handler, returnType=f"event_id {event_id_type}, subscription_id {kind}"))
 
-    def _counted(self, rows: DataFrame, what: str) -> DataFrame:
+    def _counted(self, rows: DataFrame, name: str) -> DataFrame:
         """Return the rows, which are counted as they pass if the matcher has metrics."""
         if self.metrics is None:
             return rows
-        return rows.observe(f"{self.metrics}_{what}", F.count(F.lit(1)).alias("rows"))
+        return rows.observe(f"{self.metrics}_{name}", F.count(F.lit(1)).alias("rows"))
 
     def _manifest(self) -> tuple[snapshot.Version, Manifest]:
         version = snapshot.version_at(self.location)

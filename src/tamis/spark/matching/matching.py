@@ -106,13 +106,13 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
                 if task.rejects and events.bad:
                     yield rejected(rows, events.bad, task.output)
                 matches = engine.match_table(events, namespace=namespace, on_bad="skip")
-                pace.found += len(matches)
+                pace.n_matches += len(matches)
                 for first in range(0, len(matches), _OUT_ROWS):
                     chosen = slice(first, first + _OUT_ROWS)
-                    found = matches.rows[chosen]
-                    told = [metadata_of(engine, namespace, found)] if task.metadata else []
-                    ids = matches.ids.to_arrow(found)
-                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output, told)
+                    matched_rows = matches.rows[chosen]
+                    metadata = [metadata_of(engine, namespace, matched_rows)] if task.metadata else []
+                    ids = matches.ids.to_arrow(matched_rows)
+                    yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output, metadata)
 
 
 class Pace:
@@ -122,7 +122,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.found = 0
+        self.n_matches = 0
         #: Matches per event seen so far; unknown at first, so begin with care.
         self._per_event = float(_AT_ONCE)
 
@@ -132,9 +132,9 @@ class Pace:
         while start < batch.num_rows:
             part = batch.slice(start, max(1, min(batch.num_rows, int(_AT_ONCE / max(self._per_event, 1)))))
             start += part.num_rows
-            self.found = 0
+            self.n_matches = 0
             yield part
-            self._per_event = max(self.found / part.num_rows, self._per_event / 16)
+            self._per_event = max(self.n_matches / part.num_rows, self._per_event / 16)
 
 
 def check_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
@@ -151,12 +151,12 @@ def attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=list(names))
 
 
-def _by_namespace(batch: pa.RecordBatch, given: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _by_namespace(batch: pa.RecordBatch, default: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the events of each namespace; without a column all are of the given one."""
     if NAMESPACE not in batch.schema.names:
-        yield given, batch
+        yield default, batch
         return
-    column = batch.column(NAMESPACE).fill_null(given)
+    column = batch.column(NAMESPACE).fill_null(default)
     for namespace in sorted(pc.unique(column).to_pylist()):
         yield namespace, batch.filter(pc.equal(column, namespace))
 
@@ -170,39 +170,39 @@ def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.i
 def metadata_of(engine: Engine, namespace: str, rows: npt.NDArray[np.int32]) -> pa.Array:
     """Return the metadata of the subscriptions in these rows of a namespace; empty for one that has none."""
     [space] = [space for space in engine.namespaces() if space.name == namespace]
-    distinct, places = np.unique(rows, return_inverse=True)
-    known: list[list[tuple[str, str]]] = []
+    distinct, inverse = np.unique(rows, return_inverse=True)
+    distinct_metadata: list[list[tuple[str, str]]] = []
     for row in distinct.tolist():
         record = space.find_record(row)
-        one = space.find_written(row) if record is None else None
-        said = record[3] if record is not None else {} if one is None else one.metadata
-        known.append(list(said.items()))
-    return pa.array(known, pa.map_(pa.string(), pa.string())).take(pa.array(places))
+        subscription = space.find_written(row) if record is None else None
+        pairs = record[3] if record is not None else {} if subscription is None else subscription.metadata
+        distinct_metadata.append(list(pairs.items()))
+    return pa.array(distinct_metadata, pa.map_(pa.string(), pa.string())).take(pa.array(inverse))
 
 
 def delivered(
     events: pa.RecordBatch,
-    places: npt.NDArray[np.int64],
+    event_rows: npt.NDArray[np.int64],
     ids: pa.Array,
     form: pa.Schema,
     beside_payload: Sequence[pa.Array] = (),
 ) -> pa.RecordBatch:
     """Return the deliveries of the events at these places to subscriptions of these ids."""
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
-    taken = events.select(beside).take(pa.array(places)).columns
-    columns = [taken[0], ids, *taken[1:], *beside_payload]
+    event_columns = events.select(beside).take(pa.array(event_rows)).columns
+    columns = [event_columns[0], ids, *event_columns[1:], *beside_payload]
     columns += [pa.nulls(len(ids), field.type) for field in form][len(columns) :]
     return _fitted(columns, form)
 
 
-def rejected(events: pa.RecordBatch, bad: Mapping[int, EventError], form: pa.Schema) -> pa.RecordBatch:
+def rejected(events: pa.RecordBatch, errors: Mapping[int, EventError], form: pa.Schema) -> pa.RecordBatch:
     """Return the bad rows: everything a delivery has but the subscription, and the reason in the last column."""
     beside = [name for name in events.schema.names if name == EVENT or name.startswith(PAYLOAD)]
-    taken = events.select(beside).take(pa.array(list(bad), pa.int64())).columns  # typed: there may be none
-    reasons = pa.array([_reason(error) for error in bad.values()], pa.string())
-    nothing = pa.nulls(len(bad), form.field(1).type)
-    columns = [taken[0], nothing, *taken[1:]]
-    columns += [pa.nulls(len(bad), field.type) for field in form][len(columns) : -1]
+    event_columns = events.select(beside).take(pa.array(list(errors), pa.int64())).columns  # typed: there may be none
+    reasons = pa.array([_reason(error) for error in errors.values()], pa.string())
+    nulls = pa.nulls(len(errors), form.field(1).type)
+    columns = [event_columns[0], nulls, *event_columns[1:]]
+    columns += [pa.nulls(len(errors), field.type) for field in form][len(columns) : -1]
     return _fitted([*columns, reasons], form)
 
 

@@ -77,19 +77,19 @@ def run_pipeline(pipeline: Pipeline, *, spark: SparkSession | None = None, watch
 
 def _refuse_nested(pipeline: Pipeline) -> None:
     """Refuse an output that would replace the snapshot, and a snapshot inside the output."""
-    places = [
-        str(place).rstrip("/") if is_remote(place) else str(local_path(place))
-        for place in (pipeline.snapshot, pipeline.output)
+    locations = [
+        str(location).rstrip("/") if is_remote(location) else str(local_path(location))
+        for location in (pipeline.snapshot, pipeline.output)
     ]
-    kept, output = (f"{place}/" for place in places)
-    if kept.startswith(output) or output.startswith(kept):
-        raise ModelError(f"snapshot ({places[0]}) and output ({places[1]}) may not lie in one another")
+    snapshot_path, output = (f"{location}/" for location in locations)
+    if snapshot_path.startswith(output) or output.startswith(snapshot_path):
+        raise ModelError(f"snapshot ({locations[0]}) and output ({locations[1]}) may not lie in one another")
 
 
 def _settings(pipeline: Pipeline) -> dict[str, str]:
     """Return Spark's settings as it writes them: true, not True."""
-    given = pipeline.options.spark.items()
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
+    settings = pipeline.options.spark.items()
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings}
 
 
 class _Stages:
@@ -160,13 +160,13 @@ class _Run:
 
     def report(self) -> Report:
         """Run every stage; return what was done."""
-        given = self._read()
-        compiled = self._compile(given)
-        made = self._snapshot(compiled, given.schema)
+        inputs = self._read()
+        compiled = self._compile(inputs)
+        current = self._snapshot(compiled, inputs.schema)
         compiled.release()
-        matched = self._match(given, made)
+        matched = self._match(inputs, current)
         self._deliver(matched)
-        quarantine, counts = self._quarantine(given, matched)
+        quarantine, counts = self._quarantine(inputs, matched)
         with self.stages.timed("summary"):
             top = top_subscriptions(matched.deliveries)
             bad_subscriptions = reasons_in(compiled.rejected, "id") if compiled.counts.rejected else []
@@ -182,44 +182,53 @@ class _Run:
             rejected_subscriptions=bad_subscriptions,
             rejected_events=bad_events,
             output=self.place.output,
-            snapshot=str(made.version),
-            fingerprint=made.fingerprint,
-            new_snapshot=made.is_new,
-            reduction=read_reduction(snapshot.opened(made.version, parts=False)),
+            snapshot=str(current.version),
+            fingerprint=current.fingerprint,
+            new_snapshot=current.is_new,
+            reduction=read_reduction(snapshot.opened(current.version, parts=False)),
         )
 
     def _read(self) -> _Input:
-        asked, told = self.pipeline.subscriptions, self.pipeline.events
+        subscription_source, event_source = self.pipeline.subscriptions, self.pipeline.events
         with self.stages.timed("read subscriptions") as stage:
-            metadata = asked.metadata or "metadata"
+            metadata = subscription_source.metadata or "metadata"
             subscriptions = read_subscriptions(
-                self.spark, asked.path, asked.format, filter=asked.filter, metadata=metadata
+                self.spark,
+                subscription_source.path,
+                subscription_source.format,
+                filter=subscription_source.filter,
+                metadata=metadata,
             )
-            require_columns(subscriptions, asked.path, asked.columns())
+            require_columns(subscriptions, subscription_source.path, subscription_source.columns())
             stage.rows_out = subscriptions.records.count()
         with self.stages.timed("read events") as events_stage:
             declared = self.pipeline.declared()
-            keys = told.columns()
+            keys = event_source.columns()
             events = read_events(
-                self.spark, told.path, told.format, declared, variant=told.variant, beside=[name for _, name in keys]
+                self.spark,
+                event_source.path,
+                event_source.format,
+                declared,
+                variant=event_source.variant,
+                beside=[name for _, name in keys],
             )
-            require_columns(events, told.path, keys)
+            require_columns(events, event_source.path, keys)
             events_stage.rows_out = events.records.count()
-        schema = declared if told.variant is not None else learned_schema(events, declared)
+        schema = declared if event_source.variant is not None else learned_schema(events, declared)
         return _Input(subscriptions, stage.rows_out, events, events_stage.rows_out, schema)
 
-    def _compile(self, given: _Input) -> _Compiled:
+    def _compile(self, inputs: _Input) -> _Compiled:
         with self.stages.timed("compile") as stage:
-            rows = canonical(given.subscriptions.rows, self.pipeline.subscriptions)
+            rows = canonical(inputs.subscriptions.rows, self.pipeline.subscriptions)
             columns = self.pipeline.subscriptions.typed_columns
-            compiled = compile_subscriptions(rows, schema=given.schema, columns=columns)
+            compiled = compile_subscriptions(rows, schema=inputs.schema, columns=columns)
             accepted, rejected = compiled
-            if given.subscriptions.unreadable is not None:
-                unreadable = given.subscriptions.unreadable.withColumnRenamed("record", "filter")
+            if inputs.subscriptions.unreadable is not None:
+                unreadable = inputs.subscriptions.unreadable.withColumnRenamed("record", "filter")
                 rejected = rejected.unionByName(unreadable, allowMissingColumns=True)
             rejected = self.place.written(rejected, "quarantine/subscriptions")
-            counts = SubscriptionCounts(given.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
-            fingerprint = fingerprint_of(accepted, given.schema, self.pipeline.reduce)
+            counts = SubscriptionCounts(inputs.n_subscriptions, accepted.count(), rejected.count(), count_repeats(rows))
+            fingerprint = fingerprint_of(accepted, inputs.schema, self.pipeline.reduce)
             stage.rows_in, stage.rows_out = counts.rows, counts.accepted
         counts.check()
         return _Compiled(accepted, rejected, counts, fingerprint, compiled.release)
@@ -227,43 +236,43 @@ class _Run:
     def _snapshot(self, compiled: _Compiled, schema: Schema) -> _Snapshot:
         """Return the version with these subscriptions: the newest if it has them, else one that is made."""
         location = self.pipeline.snapshot
-        before, known = self.place.earlier, snapshot.find_newest(location)
-        unchanged = (before.get("snapshot"), before.get("fingerprint")) == (str(known), compiled.fingerprint)
+        earlier, newest = self.place.earlier, snapshot.find_newest(location)
+        unchanged = (earlier.get("snapshot"), earlier.get("fingerprint")) == (str(newest), compiled.fingerprint)
         reduced = None if unchanged else self._reduced(compiled, schema)
         with self.stages.timed("snapshot") as stage:
             stage.rows_in = stage.rows_out = compiled.counts.accepted
-            if known is not None and unchanged:
-                return _Snapshot(known, compiled.fingerprint, False)
+            if newest is not None and unchanged:
+                return _Snapshot(newest, compiled.fingerprint, False)
             size = self.pipeline.options.part_size
-            made = write_snapshot(compiled.accepted, location, schema=schema, part_size=size, summary=reduced)
+            version = write_snapshot(compiled.accepted, location, schema=schema, part_size=size, summary=reduced)
         if reduced is not None:
             reduced.release()
-        return _Snapshot(made, compiled.fingerprint, True)
+        return _Snapshot(version, compiled.fingerprint, True)
 
     def _reduced(self, compiled: _Compiled, schema: Schema) -> Reduced | None:
         """Return what links have to carry, if the pipeline asks for it."""
-        asked = self.pipeline.reduce
-        if asked is None:
+        settings = self.pipeline.reduce
+        if settings is None:
             return None
         with self.stages.timed("reduce") as stage:
             reduced = reduce_subscriptions(
-                compiled.accepted, schema=schema, tile_by=asked.tile_by, tiles=asked.tiles, merge=asked.merge
+                compiled.accepted, schema=schema, tile_by=settings.tile_by, tiles=settings.tiles, merge=settings.merge
             )
             stage.rows_in, stage.rows_out = reduced.counts.before, reduced.counts.after
         return reduced
 
-    def _match(self, given: _Input, made: _Snapshot) -> _Matched:
-        told, options = self.pipeline.events, self.pipeline.options
+    def _match(self, inputs: _Input, current: _Snapshot) -> _Matched:
+        source, options = self.pipeline.events, self.pipeline.options
         with self.stages.timed("match") as stage:
             counter = Observation()
             deliveries = match(
-                given.events.rows.observe(counter, F.count(F.lit(1)).alias("n")),
-                made.version,
-                schema=given.schema,
-                event_id=told.id,
+                inputs.events.rows.observe(counter, F.count(F.lit(1)).alias("n")),
+                current.version,
+                schema=inputs.schema,
+                event_id=source.id,
                 namespace=options.namespace,
-                namespace_column=told.namespace,
-                payload=told.payload,
+                namespace_column=source.namespace,
+                payload=source.payload,
                 now=options.now,
             )
             deliveries = self.place.written(deliveries, "deliveries")
@@ -278,23 +287,25 @@ class _Run:
                 write_rows(matched.deliveries, sink.format, sink.path)
                 stage.rows_in = stage.rows_out = matched.n_deliveries
 
-    def _quarantine(self, given: _Input, matched: _Matched) -> tuple[DataFrame, EventCounts]:
+    def _quarantine(self, inputs: _Input, matched: _Matched) -> tuple[DataFrame, EventCounts]:
         """Write the events that match nothing because something is wrong with them."""
         with self.stages.timed("quarantine") as stage:
-            bad = check_events(given.events.rows, schema=given.schema, event_id=self.pipeline.events.id)
-            bad = bad.withColumn("record", F.lit(None).cast("string"))
-            if given.events.unreadable is not None:
-                bad = bad.unionByName(with_event_id(given.events.unreadable, self.pipeline.events.id, bad))
-            bad = self.place.written(bad, "quarantine/events")
-            found = bad.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
-            unreadable, quarantined = (int(found["unreadable"]), int(found["all"])) if found else (0, 0)
-            stage.rows_in, stage.rows_out = given.n_events, quarantined
+            rejected = check_events(inputs.events.rows, schema=inputs.schema, event_id=self.pipeline.events.id)
+            rejected = rejected.withColumn("record", F.lit(None).cast("string"))
+            if inputs.events.unreadable is not None:
+                rejected = rejected.unionByName(
+                    with_event_id(inputs.events.unreadable, self.pipeline.events.id, rejected)
+                )
+            rejected = self.place.written(rejected, "quarantine/events")
+            counted = rejected.agg(F.count("record").alias("unreadable"), F.count(F.lit(1)).alias("all")).first()
+            unreadable, quarantined = (int(counted["unreadable"]), int(counted["all"])) if counted else (0, 0)
+            stage.rows_in, stage.rows_out = inputs.n_events, quarantined
         counts = EventCounts(
-            rows=given.n_events,
+            rows=inputs.n_events,
             entered=matched.entered,
             matched_input=matched.entered - (quarantined - unreadable),
             quarantined=quarantined,
             unreadable=unreadable,
         )
         counts.check()
-        return bad, counts
+        return rejected, counts

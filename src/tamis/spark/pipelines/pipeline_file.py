@@ -172,11 +172,11 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a TOML file; a `ModelError` names the file and the key that is wrong."""
         path = Path(path)
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ModelError(f"{path}: not TOML: {error}") from None
         try:
-            pipeline = msgspec.convert(given, cls)
+            pipeline = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
             raise ModelError(f"{path}: {_in_words(str(error))}") from None
         try:
@@ -191,8 +191,8 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not source.path:
                 raise ModelError(f"{section}.path: a path is not empty")
             if source.format is not None and source.format not in FORMATS:
-                known = ", ".join(FORMATS)
-                raise ModelError(f"{section}.format: there is no format {source.format!r}; choose from {known}")
+                names = ", ".join(FORMATS)
+                raise ModelError(f"{section}.format: there is no format {source.format!r}; choose from {names}")
         if self.deliveries is not None:
             _check_sink(self.deliveries)
         if self.options.part_size < 1:
@@ -207,7 +207,10 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def declared(self) -> Schema:
         """Return the attributes that the pipeline itself names."""
-        described = {name: {"type": one} if isinstance(one, str) else one for name, one in self.schema.items()}
+        described = {
+            name: {"type": described_type} if isinstance(described_type, str) else described_type
+            for name, described_type in self.schema.items()
+        }
         try:
             return Schema.from_json(msgspec.json.encode({"attributes": described}))
         except SchemaError as error:
@@ -239,8 +242,8 @@ def _with_place(described: Described, folder: Path) -> Described:
 
 def _check_sink(sink: DeliverySink) -> None:
     if sink.format not in SINKS or sink.format == "kafka":  # a topic is added to, and a run replaces
-        known = ", ".join(name for name in SINKS if name != "kafka")
-        raise ModelError(f"deliveries.format: there is no sink {sink.format!r} for a run; choose from {known}")
+        names = ", ".join(name for name in SINKS if name != "kafka")
+        raise ModelError(f"deliveries.format: there is no sink {sink.format!r} for a run; choose from {names}")
     SINKS[sink.format].resolve(sink.path)
 
 
@@ -268,18 +271,18 @@ def _in_words(problem: str) -> str:
     >>> _in_words("Expected `str`, got `int` - at `$.events.path`")
     'events.path: expected str, got int'
     """
-    what, _, place = problem.partition(" - at ")
-    section = place.strip("`").removeprefix("$").removeprefix(".")
-    named = re.search(r"field `(.*)`$", what)
+    message, _, location = problem.partition(" - at ")
+    section = location.strip("`").removeprefix("$").removeprefix(".")
+    named = re.search(r"field `(.*)`$", message)
     if named is None:
-        return f"{section}: {what[:1].lower()}{what[1:].replace('`', '')}"
+        return f"{section}: {message[:1].lower()}{message[1:].replace('`', '')}"
     where = f"[{section}]" if section else "the file"
-    if "missing" in what:
+    if "missing" in message:
         return f"{where} needs the {'key' if section else 'table'} {named[1]!r}"
-    known = _SECTIONS[section].__struct_fields__ if section in _SECTIONS else ()
-    return f"{where} has no key {named[1]!r}{_near(named[1], known)}; it has {', '.join(known)}"
+    fields = _SECTIONS[section].__struct_fields__ if section in _SECTIONS else ()
+    return f"{where} has no key {named[1]!r}{_near(named[1], fields)}; it has {', '.join(fields)}"
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
+def _near(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1)
     return f" (did you mean {near[0]!r}?)" if near else ""

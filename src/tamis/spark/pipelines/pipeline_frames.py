@@ -33,8 +33,8 @@ def require_columns(read: Read, path: str, named: Sequence[tuple[str, str]]) -> 
     """Raise `TableError` for the first column that a key names and the source has not."""
     for key, name in named:
         if name not in read.rows.columns:
-            there = ", ".join(read.rows.columns) or "none"
-            raise TableError(f"{path}: there is no column {name!r}, which {key} names (columns: {there})")
+            columns = ", ".join(read.rows.columns) or "none"
+            raise TableError(f"{path}: there is no column {name!r}, which {key} names (columns: {columns})")
 
 
 def learned_schema(events: Read, declared: Schema) -> Schema:
@@ -53,7 +53,7 @@ def canonical(rows: DataFrame, source: SubscriptionSource) -> DataFrame:
         name = getattr(source, key) or key
         if name in rows.columns:
             columns.append(F.col(quoted(name)).alias(key))
-    bounds = [[one] if isinstance(one, str) else list(one) for one in source.bounds.values()]
+    bounds = [[bound] if isinstance(bound, str) else list(bound) for bound in source.bounds.values()]
     names = dict.fromkeys(name for pair in bounds for name in pair if name)
     missing = [name for name in names if name not in rows.columns]
     if missing:
@@ -78,16 +78,16 @@ def fingerprint_of(accepted: DataFrame, schema: Schema, reduce: ReduceOptions | 
     prints = accepted.select(_print_of(accepted, ACCEPTED).alias("print"))
     # The sum does not depend on the order; two halves of a hash, because a decimal holds no more digits.
     halves = [F.conv(F.substring("print", first, 15), 16, 10).cast("decimal(38, 0)") for first in (1, 16)]
-    found = prints.agg(F.count(F.lit(1)), *(F.sum(half) for half in halves)).first()
-    known = f"{schema.to_json()} {msgspec.json.encode(reduce).decode()} {tuple(map(str, found or ()))}"
-    return hashlib.sha256(known.encode()).hexdigest()[:32]
+    sums = prints.agg(F.count(F.lit(1)), *(F.sum(half) for half in halves)).first()
+    content = f"{schema.to_json()} {msgspec.json.encode(reduce).decode()} {tuple(map(str, sums or ()))}"
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def with_event_id(unreadable: DataFrame, event_id: str, like: DataFrame) -> DataFrame:
     """Return unreadable records in the columns of a quarantine; the id is null where the record does not show it."""
     kind = like.schema["event_id"].dataType
-    known = F.col(quoted(event_id)) if event_id in unreadable.columns else F.lit(None)
-    return unreadable.select(known.cast(kind).alias("event_id"), "reason", "record")
+    id_column = F.col(quoted(event_id)) if event_id in unreadable.columns else F.lit(None)
+    return unreadable.select(id_column.cast(kind).alias("event_id"), "reason", "record")
 
 
 def _print_of(frame: DataFrame, names: Sequence[str]) -> Column:

@@ -126,6 +126,6 @@ def _plain(value: Any) -> str | int | None:
     return value if value is None or (isinstance(value, str | int) and not isinstance(value, bool)) else str(value)
 
 
-def _lost(what: str, counts: msgspec.Struct) -> None:
+def _lost(subject: str, counts: msgspec.Struct) -> None:
     story = [f"{name}: {value:,}" for name, value in msgspec.to_builtins(counts).items()]
-    raise InvariantError(what, story)
+    raise InvariantError(subject, story)

@@ -26,26 +26,26 @@ REPORT = "report.json"
 @contextmanager
 def building(output: Path) -> Iterator[Path]:
     """Give an empty directory to write a run into; it takes the place of ``output`` when the block ends well."""
-    place, old = output.with_name(f".{output.name}.building"), output.with_name(f".{output.name}.old")
+    directory, old = output.with_name(f".{output.name}.building"), output.with_name(f".{output.name}.old")
     _refuse_what_is_not_ours(output)
-    with _locked(place, output):
-        _clear(output, place, old)
+    with _locked(directory, output):
+        _clear(output, directory, old)
         try:
-            yield place
+            yield directory
             if output.exists():
                 os.rename(output, old)
-            os.rename(place, output)
+            os.rename(directory, output)
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
-def _locked(place: Path, output: Path) -> Iterator[None]:
+def _locked(directory: Path, output: Path) -> Iterator[None]:
     """Make the directory if need be, and keep other runs out of it."""
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        lock = os.open(place, os.O_RDONLY)
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory, os.O_RDONLY)
     except OSError as error:
         raise TableError(f"{output}: cannot be written: {error.strerror}") from error
     try:
@@ -70,10 +70,10 @@ def read_report(output: Path) -> dict[str, object]:
 def parse_report(data: bytes) -> dict[str, object]:
     """Return a report as plain values, empty when the bytes are none."""
     try:
-        found = msgspec.json.decode(data)
+        report = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return report if isinstance(report, dict) else {}
 
 
 def _refuse_what_is_not_ours(output: Path) -> None:
@@ -84,10 +84,10 @@ def _refuse_what_is_not_ours(output: Path) -> None:
         raise TableError(f"{output}: not a directory of an earlier run (no {REPORT}); choose another output directory")
 
 
-def _clear(output: Path, place: Path, old: Path) -> None:
+def _clear(output: Path, directory: Path, old: Path) -> None:
     """Remove what a killed run left, and put back what it had moved away."""
     if old.exists() and not output.exists():
         os.rename(old, output)
     shutil.rmtree(old, ignore_errors=True)
-    for entry in place.iterdir():
+    for entry in directory.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

@@ -94,13 +94,15 @@ class _ObjectRun:
         self.store.replace(REPORT, report.to_bytes())
         before = str(self.earlier.get("output", ""))
         if before.startswith(f"{self.store.uri}/run-"):  # its objects only: other things below the URI are left alone
-            self.store.delete([one.name for one in self.store.list(before.removeprefix(f"{self.store.uri}/") + "/")])
+            self.store.delete(
+                [entry.name for entry in self.store.list(before.removeprefix(f"{self.store.uri}/") + "/")]
+            )
 
 
 def _earlier(store: ObjectStore) -> dict[str, object]:
     """Return the report of the run before; an object of this name that is none may not be replaced."""
     data = store.read(REPORT, _MOST_REPORT)
-    found = {} if data is None else parse_report(data)
-    if data is not None and "tamis" not in found:
+    report = {} if data is None else parse_report(data)
+    if data is not None and "tamis" not in report:
         raise TableError(f"{store.uri}/{REPORT}: not the report of an earlier run; choose another output")
-    return found
+    return report

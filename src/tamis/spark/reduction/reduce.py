@@ -64,8 +64,8 @@ class ReductionCounts(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise `InvariantError` when a subscription is neither there nor told to be gone."""
-        gone = self.merged + self.covered + self.equivalent + self.subsumed + self.impossible
-        if self.before != self.kept + gone:
+        n_removed = self.merged + self.covered + self.equivalent + self.subsumed + self.impossible
+        if self.before != self.kept + n_removed:
             story = [f"{name}: {value}" for name, value in msgspec.to_builtins(self).items()]
             raise InvariantError("a subscription was lost while reducing", story)
 
@@ -131,14 +131,14 @@ def _axes(accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, ne
     """Return the axes to cut: those a user names, or, if that is needed, the ones that most subscriptions bound."""
     if tile_by:
         return axes_for(tile_by, schema)
-    known = [name for name, kind in schema.items() if isinstance(kind, Number | Region)]
-    if not needed or not known:
+    candidates = [name for name, kind in schema.items() if isinstance(kind, Number | Region)]
+    if not needed or not candidates:
         return []
-    every = [axis for name in known for axis in axes_for([name], schema)]
+    every = [axis for name in candidates for axis in axes_for([name], schema)]
     middles = middles_of(accepted, every, schema)
-    found = middles.agg(*(F.count(name) for name in middles.columns)).first()  # a count per axis
-    bounded = {axis.attribute: n for axis, n in zip(every, found or (), strict=True)}
-    best = sorted((name for name in known if bounded[name]), key=lambda name: -bounded[name])
+    counts = middles.agg(*(F.count(name) for name in middles.columns)).first()  # a count per axis
+    bounded = {axis.attribute: n for axis, n in zip(every, counts or (), strict=True)}
+    best = sorted((name for name in candidates if bounded[name]), key=lambda name: -bounded[name])
     numbers = [name for name in best if isinstance(schema[name], Number)]
     chosen = best[:1] if best and isinstance(schema[best[0]], Region) else numbers[:2]
     return axes_for(chosen, schema) if chosen else []
@@ -174,34 +174,40 @@ def _united(rows: DataFrame, schema: Schema, merge: bool, at_once: int) -> DataF
 
 def _retold(covered: DataFrame, united: DataFrame) -> DataFrame:
     """Return what was dropped; where a cover was dropped later itself, name its replacement instead."""
-    told = covered.where("rule IS NOT NULL").select("namespace", F.col("id").cast("string").alias("id"), "rule", "by")
-    gone = united.where(F.col("rule").isNotNull() & (F.col("rule") != NEW)).select("namespace", "id", "rule", "by")
-    later = gone.select(
+    covered_rows = covered.where("rule IS NOT NULL").select(
+        "namespace", F.col("id").cast("string").alias("id"), "rule", "by"
+    )
+    united_rows = united.where(F.col("rule").isNotNull() & (F.col("rule") != NEW)).select(
+        "namespace", "id", "rule", "by"
+    )
+    later = united_rows.select(
         "namespace", F.col("id").alias("_first"), F.col("rule").alias("_rule"), F.col("by").alias("_by")
     )
-    joined = told.withColumn("_first", F.get("by", F.lit(0))).join(later, ["namespace", "_first"], "left")
+    joined = covered_rows.withColumn("_first", F.get("by", F.lit(0))).join(later, ["namespace", "_first"], "left")
     several = F.when(F.size("_by") > 1, "subsumed").otherwise("covered")
-    went = F.col("_rule").isNotNull()
+    is_removed = F.col("_rule").isNotNull()
     retold = joined.select(
         "namespace",
         "id",
-        F.when(went, several).otherwise(F.col("rule")).alias("rule"),
-        F.when(went, F.col("_by")).otherwise(F.col("by")).alias("by"),
+        F.when(is_removed, several).otherwise(F.col("rule")).alias("rule"),
+        F.when(is_removed, F.col("_by")).otherwise(F.col("by")).alias("by"),
     )
-    return retold.unionByName(gone)
+    return retold.unionByName(united_rows)
 
 
 def _counted(before: int, covered: DataFrame, united: DataFrame, removed: DataFrame, at_once: int) -> ReductionCounts:
     """Count by rule; a handful of numbers come to the driver."""
-    gone, stands = ({row["rule"]: row["n"] for row in _counts(one, "rule").collect()} for one in (removed, united))
+    n_removed, n_united = (
+        {row["rule"]: row["n"] for row in _counts(frame, "rule").collect()} for frame in (removed, united)
+    )
     left = _counts(covered.where("rule IS NULL"), "namespace")
     untried = left.where(F.col("n") > at_once).agg(F.sum("n")).first()
     copies = covered.agg(F.sum("copies")).first()
-    rules = {name: gone.get(name, 0) for name in ("merged", "covered", "equivalent", "subsumed", "impossible")}
+    rules = {name: n_removed.get(name, 0) for name in ("merged", "covered", "equivalent", "subsumed", "impossible")}
     return ReductionCounts(
         before=before,
-        kept=stands.get(None, 0),
-        merged_into=stands.get(NEW, 0),
+        kept=n_united.get(None, 0),
+        merged_into=n_united.get(NEW, 0),
         **rules,
         untried=int((untried[0] if untried else None) or 0),
         replication=int((copies[0] if copies else None) or 0) / max(before, 1),

@@ -50,14 +50,14 @@ def spread_to_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Itera
     """
     reader, tiling = reader_of(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
-        places, tile = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
+        rows, tile = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
         # What can never match meets no tile, but must be reported once.
-        nowhere = np.setdiff1d(np.arange(batch.num_rows), places)
-        places, tile = np.append(places, nowhere), np.append(tile, np.zeros(len(nowhere), np.int32))
-        _, first, counts = np.unique(places, return_index=True, return_counts=True)
-        copies = np.zeros(len(places), np.int32)
+        nowhere = np.setdiff1d(np.arange(batch.num_rows), rows)
+        rows, tile = np.append(rows, nowhere), np.append(tile, np.zeros(len(nowhere), np.int32))
+        _, first, counts = np.unique(rows, return_index=True, return_counts=True)
+        copies = np.zeros(len(rows), np.int32)
         copies[first] = counts
-        columns = [*batch.take(pa.array(places)).columns, pa.array(tile), pa.array(copies)]
+        columns = [*batch.take(pa.array(rows)).columns, pa.array(tile), pa.array(copies)]
         yield pa.RecordBatch.from_arrays(columns, schema=task.form)
 
 
@@ -68,9 +68,9 @@ def cover_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[
     """
     reader = reader_of(task.schema)
     for rows in _groups(batches, "namespace", "tile"):
-        found = cover_partition(_subscriptions(rows, reader), reader.schema)
+        reduction = cover_partition(_subscriptions(rows, reader), reader.schema)
         at_home = rows.filter(pc.greater(rows["copies"], 0)).drop_columns(["tile"])
-        yield from _told(at_home, _reasons(found), task.form)
+        yield from _with_reasons(at_home, _reasons(reduction), task.form)
 
 
 def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
@@ -81,14 +81,18 @@ def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.Rec
     reader = reader_of(task.schema)
     for rows in _groups(batches, "namespace"):
         if len(rows) > task.at_once:
-            yield from _told(rows, {}, task.form)
+            yield from _with_reasons(rows, {}, task.form)
             continue
-        found = reduce(_subscriptions(rows, reader), reader.schema, merge=task.merge)
-        gone = _reasons(found) | {id: ("merged", (new,)) for new, ids in found.merged.items() for id in ids}
-        yield from _told(rows, gone, task.form)
+        reduction = reduce(_subscriptions(rows, reader), reader.schema, merge=task.merge)
+        reasons = _reasons(reduction) | {id: ("merged", (new,)) for new, ids in reduction.merged.items() for id in ids}
+        yield from _with_reasons(rows, reasons, task.form)
         [namespace] = rows["namespace"].unique().to_pylist()
-        made = [_made(one, found, namespace, reader.schema) for one in found.subscriptions if one.id in found.merged]
-        yield pa.RecordBatch.from_pylist(made, schema=task.form)
+        merged_rows = [
+            _merged_row(subscription, reduction, namespace, reader.schema)
+            for subscription in reduction.subscriptions
+            if subscription.id in reduction.merged
+        ]
+        yield pa.RecordBatch.from_pylist(merged_rows, schema=task.form)
 
 
 def _groups(batches: Iterator[pa.RecordBatch], *keys: str) -> Iterator[pa.Table]:
@@ -131,25 +135,27 @@ def _boxes(rows: pa.Table, names: list[str]) -> SubscriptionTable:
     return SubscriptionTable.from_boxes(names, lo, hi, rows["id"].to_pylist())
 
 
-def _reasons(found: Reduction) -> dict[Any, tuple[str, tuple[Any, ...]]]:
+def _reasons(reduction: Reduction) -> dict[Any, tuple[str, tuple[Any, ...]]]:
     """Return the rule by which each subscription was dropped, and the subscriptions that replace it."""
-    reasons: dict[Any, tuple[str, tuple[Any, ...]]] = dict.fromkeys(found.impossible, ("impossible", ()))
-    for rule, told in (("covered", found.covered), ("equivalent", found.equivalent)):
-        reasons |= {id: (rule, (by,)) for id, by in told.items()}
-    return reasons | {id: ("subsumed", by) for id, by in found.subsumed.items()}
+    reasons: dict[Any, tuple[str, tuple[Any, ...]]] = dict.fromkeys(reduction.impossible, ("impossible", ()))
+    for rule, covers in (("covered", reduction.covered), ("equivalent", reduction.equivalent)):
+        reasons |= {id: (rule, (by,)) for id, by in covers.items()}
+    return reasons | {id: ("subsumed", by) for id, by in reduction.subsumed.items()}
 
 
-def _told(rows: pa.Table, gone: dict[Any, tuple[str, tuple[Any, ...]]], form: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _with_reasons(
+    rows: pa.Table, reasons_by_id: dict[Any, tuple[str, tuple[Any, ...]]], form: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows with the rule by which each is gone, null for those that stay."""
-    reasons = [gone.get(id, (None, None)) for id in rows["id"].to_pylist()]
+    reasons = [reasons_by_id.get(id, (None, None)) for id in rows["id"].to_pylist()]
     rules = pa.array([rule for rule, _ in reasons], pa.string())
-    by = pa.array([None if by is None else [str(one) for one in by] for _, by in reasons], pa.list_(pa.string()))
-    told = rows.append_column("rule", rules).append_column("by", by)
-    yield from told.select(form.names).cast(form).to_batches()
+    by = pa.array([None if by is None else [str(cover) for cover in by] for _, by in reasons], pa.list_(pa.string()))
+    table = rows.append_column("rule", rules).append_column("by", by)
+    yield from table.select(form.names).cast(form).to_batches()
 
 
-def _made(one: Subscription, found: Reduction, namespace: str, schema: Schema) -> dict[str, Any]:
+def _merged_row(subscription: Subscription, reduction: Reduction, namespace: str, schema: Schema) -> dict[str, Any]:
     """Return a subscription that a merge made, with those it stands for."""
-    text = format_filters(one.filters, schema)
-    about = {"id": str(one.id), "namespace": namespace, "filter": text, "expires": one.expires}
-    return {**about, "rule": NEW, "by": [str(id) for id in found.merged[one.id]]}
+    text = format_filters(subscription.filters, schema)
+    about = {"id": str(subscription.id), "namespace": namespace, "filter": text, "expires": subscription.expires}
+    return {**about, "rule": NEW, "by": [str(id) for id in reduction.merged[subscription.id]]}

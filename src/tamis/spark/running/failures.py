@@ -16,7 +16,7 @@ __all__ = ["SPARK_ERRORS", "explaining_workers", "last_words"]
 #: What a call to Spark may raise: its own errors, and those of the bridge to Java where it knows no better.
 SPARK_ERRORS = (PySparkException, Py4JError)
 
-_TOLD = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)*[\w$]+(?:Error|Exception): (.*)")
+_MESSAGE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)*[\w$]+(?:Error|Exception): (.*)")
 
 
 def last_words(error: Exception) -> str:
@@ -26,7 +26,7 @@ def last_words(error: Exception) -> str:
     'e.parquet is not a file'
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [found[1] for line in lines if (found := _TOLD.fullmatch(line)) and found[1]]
+    causes = [message[1] for line in lines if (message := _MESSAGE.fullmatch(line)) and message[1]]
     return causes[-1] if causes else (lines or [type(error).__name__])[0]
 
 

@@ -37,9 +37,9 @@ exec "{java}" "$@"
 
 def java_home() -> str | None:
     """Return the Java home Spark should use; None when the one it finds itself is good."""
-    given = os.environ.get("JAVA_HOME")
-    found = str(Path(given) / "bin" / "java") if given else shutil.which("java")
-    if found is not None and (_version(found) or 0) >= OLDEST:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is not None and (_version(java) or 0) >= OLDEST:
         return None
     return str(_packaged_home())
 
@@ -47,10 +47,10 @@ def java_home() -> str | None:
 def _version(java: str) -> int | None:
     """Return the major version of a Java program, None when it does not run."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(\d+)', told)
+    match = re.search(r'version "(\d+)', output)
     return int(match[1]) if match else None
 
 

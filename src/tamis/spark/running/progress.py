@@ -18,8 +18,8 @@ def task_counts() -> tuple[int, int]:
         return 0, 0
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    infos = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in infos), sum(stage.numTasks for stage in infos)
 
 
 @contextmanager

@@ -76,11 +76,11 @@ def session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     if remote is not None:
-        found = builder.remote(remote).getOrCreate()
+        spark = builder.remote(remote).getOrCreate()
     else:
-        found = builder.master(master).getOrCreate()
-    register_broker(found)
-    return found
+        spark = builder.master(master).getOrCreate()
+    register_broker(spark)
+    return spark
 
 
 def _prepare_environment() -> None:

@@ -37,15 +37,17 @@ class CatalogTables:
         keyed = frame.withColumn("query", F.lit(batch.query)).withColumn("batch", F.lit(batch.number).cast("long"))
         if not spark.catalog.tableExists(target):
             keyed.limit(0).write.mode("ignore").partitionBy(*_PARTITION).saveAsTable(target)
-        known = spark.table(target).columns
-        if known[-2:] != _PARTITION or set(known) != set(keyed.columns):
-            raise TableError(f"the table {target} has the columns {', '.join(known)}, not {', '.join(keyed.columns)}")
+        table_columns = spark.table(target).columns
+        if table_columns[-2:] != _PARTITION or set(table_columns) != set(keyed.columns):
+            raise TableError(
+                f"the table {target} has the columns {', '.join(table_columns)}, not {', '.join(keyed.columns)}"
+            )
         view = f"tamis_{uuid.uuid4().hex}"
         keyed.createTempView(view)
         try:
             # A partition that is named is replaced even by no rows; Spark's dynamic mode would leave it.
             partition = f"PARTITION (query = '{batch.query}', batch = {batch.number})"
-            columns = ", ".join(quoted(name) for name in known[:-2])
+            columns = ", ".join(quoted(name) for name in table_columns[:-2])
             spark.sql(f"INSERT OVERWRITE TABLE {target} {partition} SELECT {columns} FROM {view}")
         finally:
             spark.catalog.dropTempView(view)

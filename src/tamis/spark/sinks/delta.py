@@ -109,10 +109,10 @@ def _check_columns(table: Any, form: pa.Schema, target: str) -> None:
     if table is None:
         return
     columns = {field.name: field for field in table.schema().fields}
-    given = {field.name: field.type for field in _deltalake().Schema.from_arrow(form).fields}
-    if columns.keys() != given.keys():
-        raise TableError(f"the table {target} has the columns {', '.join(columns)}, not {', '.join(given)}")
-    for name, kind in given.items():
+    types = {field.name: field.type for field in _deltalake().Schema.from_arrow(form).fields}
+    if columns.keys() != types.keys():
+        raise TableError(f"the table {target} has the columns {', '.join(columns)}, not {', '.join(types)}")
+    for name, kind in types.items():
         if not columns[name].nullable:
             raise TableError(f"the column {name!r} of the table {target} is required; make it optional first")
         if kind != columns[name].type:
@@ -120,14 +120,14 @@ def _check_columns(table: Any, form: pa.Schema, target: str) -> None:
 
 
 def _has_batch(table: Any, batch: BatchKey) -> bool:
-    known = None if table is None else table.transaction_version(batch.query)
-    return known is not None and known >= batch.number
+    last_batch = None if table is None else table.transaction_version(batch.query)
+    return last_batch is not None and last_batch >= batch.number
 
 
 def _write_files(frame: DataFrame, target: str) -> list[_Written]:
     """Have the executors write the rows as files of the table, which its log does not name yet."""
     if is_in_cloud(target):
-        return [_Written(one.name, one.file.bytes, one.rows) for one in write_objects(frame, target)]
+        return [_Written(file.name, file.file.bytes, file.rows) for file in write_objects(frame, target)]
     Path(target).mkdir(parents=True, exist_ok=True)
     written = frame.mapInArrow(partial(write_parquet, place=target), "file string")
     # A line per file, from the attempts that succeeded.
@@ -144,8 +144,8 @@ def write_parquet(batches: Iterator[pa.RecordBatch], *, place: str) -> Iterator[
             rows += batch.num_rows
     if writer is not None:
         writer.close()
-        told = _Written(name, (Path(place) / name).stat().st_size, rows)
-        yield pa.RecordBatch.from_pydict({"file": [msgspec.json.encode(told).decode()]})
+        written = _Written(name, (Path(place) / name).stat().st_size, rows)
+        yield pa.RecordBatch.from_pydict({"file": [msgspec.json.encode(written).decode()]})
 
 
 def _table(target: str) -> Any:

@@ -49,8 +49,8 @@ class IcebergTables:
         if _has_batch(table, batch):
             return
         _check_columns(table, form, home.target)
-        place = table.properties.get("write.data.path", f"{table.location().rstrip('/')}/data")
-        commit = _Commit(_write_files(frame, place, file_settings(table), form), batch)
+        location = table.properties.get("write.data.path", f"{table.location().rstrip('/')}/data")
+        commit = _Commit(_write_files(frame, location, file_settings(table), form), batch)
         for _ in range(_TRIES):
             if commit.on(table, home.target):
                 return
@@ -127,10 +127,10 @@ def _check_columns(table: Any, form: pa.Schema, target: str) -> None:
     if not table.spec().is_unpartitioned():
         names = ", ".join(field.name for field in table.spec().fields)
         raise TableError(f"{target}: the table is partitioned by {names}; only tables without partitions are written")
-    known, given = list(table.schema().column_names), form.names
-    if {name for name in known if "." not in name} != set(given):
-        columns = ", ".join(name for name in known if "." not in name)
-        raise TableError(f"the table {target} has the columns {columns}, not {', '.join(given)}")
+    table_columns = list(table.schema().column_names)
+    if {name for name in table_columns if "." not in name} != set(form.names):
+        columns = ", ".join(name for name in table_columns if "." not in name)
+        raise TableError(f"the table {target} has the columns {columns}, not {', '.join(form.names)}")
     with explained(target):
         wanted = pyarrow_to_schema(form, name_mapping=table.schema().name_mapping)
     for field in wanted.fields:

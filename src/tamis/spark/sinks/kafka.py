@@ -41,15 +41,16 @@ class Kafka:
 def messages(frame: DataFrame, batch: BatchKey) -> DataFrame:
     """Return the rows as the connector takes them: key, value, headers."""
     key = F.col("subscription_id").cast("string") if "subscription_id" in frame.columns else F.lit(None).cast("string")
-    told = {"query": batch.query, "batch": str(batch.number)}
+    batch_key = {"query": batch.query, "batch": str(batch.number)}
     headers = [
-        F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value")) for name, value in told.items()
+        F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
+        for name, value in batch_key.items()
     ]
     return frame.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"), F.array(*headers).alias("headers"))
 
 
 def _split(target: str) -> tuple[str, str]:
-    found = _TARGET.fullmatch(target)
-    if found is None:
+    match = _TARGET.fullmatch(target)
+    if match is None:
         raise ModelError(f"{target!r} is not host:port/topic, with several brokers host:port,host:port/topic")
-    return found["servers"], found["topic"]
+    return match["servers"], match["topic"]

@@ -39,7 +39,7 @@ def write_objects(frame: DataFrame, address: str, ending: str = ".parquet") -> l
 
 def read_objects(spark: SparkSession, address: str, written: Sequence[Written], like: DataFrame) -> DataFrame:
     """Return the rows of objects below a URI, a task for each; they have the columns of ``like``."""
-    lines = [(msgspec.json.encode(one).decode(),) for one in written]
+    lines = [(msgspec.json.encode(entry).decode(),) for entry in written]
     if not lines:
         return spark.createDataFrame([], like.schema)
     objects = spark.createDataFrame(lines, "object string").repartition(len(lines), "object")
@@ -61,8 +61,8 @@ def _upload(batches: Iterator[pa.RecordBatch], *, address: str, ending: str) -> 
             return
         writer.close()
         open_store(address).upload(path, name)
-        told = Written(name, msgspec.structs.replace(measure(path), sha256=sha256_of(path)), rows)
-        yield pa.RecordBatch.from_pydict({"object": [msgspec.json.encode(told).decode()]})
+        entry = Written(name, msgspec.structs.replace(measure(path), sha256=sha256_of(path)), rows)
+        yield pa.RecordBatch.from_pydict({"object": [msgspec.json.encode(entry).decode()]})
 
 
 def _download(batches: Iterator[pa.RecordBatch], *, address: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -50,10 +50,10 @@ def write_rows(
     of that query, once, however often it is written (Kafka: at least once), as in
     ``writeStream.foreachBatch(lambda rows, batch: write_rows(rows, "delta", path, query="alerts", batch=batch))``.
     """
-    sink, place = sink_of(format, target)
+    sink, location = sink_of(format, target)
     if query is None and batch is None:
-        sink.replace(rows, place)
+        sink.replace(rows, location)
     elif query is None or batch is None:
         raise ModelError("a micro-batch has a query and a batch; give both or neither")
     else:
-        sink.write_batch(rows, place, BatchKey(query, batch))
+        sink.write_batch(rows, location, BatchKey(query, batch))

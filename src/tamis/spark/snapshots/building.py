@@ -104,14 +104,14 @@ def _sides(boxes: pa.RecordBatch, name: str, width: int) -> np.ndarray[tuple[int
 
 def _with_texts(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     """Return the rows with each box that has an end or metadata as a text, which can have both."""
-    told = pc.or_(batch.column("expires").is_valid(), batch.column("metadata").is_valid())
-    chosen = pc.and_(told, batch.column("lo").is_valid())
+    has_details = pc.or_(batch.column("expires").is_valid(), batch.column("metadata").is_valid())
+    chosen = pc.and_(has_details, batch.column("lo").is_valid())
     rows = np.flatnonzero(np.asarray(chosen))
     if not len(rows):
         return batch
-    places = np.zeros(batch.num_rows, np.int64)
-    places[rows] = np.arange(len(rows))
-    texts = _box_texts(batch.take(pa.array(rows)), names).take(pa.array(places))
+    index_of_row = np.zeros(batch.num_rows, np.int64)
+    index_of_row[rows] = np.arange(len(rows))
+    texts = _box_texts(batch.take(pa.array(rows)), names).take(pa.array(index_of_row))
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["filter"] = pc.if_else(chosen, texts, columns["filter"])
     for side in ("lo", "hi"):
@@ -124,8 +124,8 @@ def _box_texts(boxes: pa.RecordBatch, names: list[str]) -> pa.Array:
     conditions = []
     for side, op in (("lo", ">="), ("hi", "<=")):
         values = _sides(boxes, side, len(names))
-        for place, name in enumerate(names):
-            column, start = values[:, place], f"{name_text(name)} {op} "
+        for axis, name in enumerate(names):
+            column, start = values[:, axis], f"{name_text(name)} {op} "
             mask = ~np.isfinite(column)
             if not mask.all():
                 conditions.append(pa.array([start + repr(value) for value in column.tolist()], pa.string(), mask=mask))

@@ -65,7 +65,7 @@ class Changed(NamedTuple):
         return self.n_bytes <= _FEW_BYTES
 
 
-def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whole: bool) -> Changed:
+def changed_buckets(rules: DataFrame, base: Version, manifest: Manifest, *, whole: bool) -> Changed:
     """Return the buckets in which the given rules and those of a version differ; without ``whole`` all with a rule.
 
     What comes to the driver is the numbers of the buckets, of which there are a million at most.
@@ -73,21 +73,21 @@ def changed_buckets(given: DataFrame, base: Version, manifest: Manifest, *, whol
     buckets = Buckets.of(sum(part.n_rows for part in manifest.parts))
     counted = F.count_if(~F.col(DELETED)).alias("rules")
     sums = [counted, F.bit_xor(_print(buckets)).alias("print"), F.sum(_size()).alias("bytes")]
-    ours = given.groupBy(_bucket(buckets).alias("bucket")).agg(*sums)
+    given_sums = rules.groupBy(_bucket(buckets).alias("bucket")).agg(*sums)
     if not whole:
-        return _changed(buckets, ours.select("bucket", "bytes").toArrow(), 0, manifest)
-    parts = parts_frame(given.sparkSession, len(manifest.parts))
-    theirs = parts.mapInArrow(partial(list_bucket_sums, version=str(base), buckets=buckets), SUMS)
-    sides = ours.select("*", F.lit(1).alias("side")).union(theirs.select("*", F.lit(0), F.lit(-1)))
+        return _changed(buckets, given_sums.select("bucket", "bytes").toArrow(), 0, manifest)
+    parts = parts_frame(rules.sparkSession, len(manifest.parts))
+    saved_sums = parts.mapInArrow(partial(list_bucket_sums, version=str(base), buckets=buckets), SUMS)
+    sides = given_sums.select("*", F.lit(1).alias("side")).union(saved_sums.select("*", F.lit(0), F.lit(-1)))
     surplus = F.sum(F.col("rules") * F.col("side")).alias("surplus")
-    kept = F.sum(F.when(F.col("side") == 1, F.col("rules"))).alias("rules")
+    n_rules = F.sum(F.when(F.col("side") == 1, F.col("rules"))).alias("rules")
     size = F.sum("bytes").alias("bytes")
-    found = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), kept, size)
+    differences = sides.groupBy("bucket").agg(surplus, F.bit_xor("print").alias("print"), n_rules, size)
     equal = F.expr("surplus = 0 AND print = 0")
-    seen = Observation()
-    counted_rules = found.observe(seen, F.sum(F.when(equal, F.col("rules"))).alias("rules"))
+    counter = Observation()
+    counted_rules = differences.observe(counter, F.sum(F.when(equal, F.col("rules"))).alias("rules"))
     unequal = counted_rules.where(~equal).select("bucket", "bytes").toArrow()
-    return _changed(buckets, unequal, seen.get["rules"] or 0, manifest)
+    return _changed(buckets, unequal, counter.get["rules"] or 0, manifest)
 
 
 def _changed(buckets: Buckets, unequal: pa.Table, unchanged: int, manifest: Manifest) -> Changed:
@@ -104,10 +104,10 @@ def fetched(rules: DataFrame) -> pa.Table:
     return rules.toArrow()
 
 
-def given_among(given: DataFrame, changed: Changed) -> DataFrame:
+def given_among(rules: DataFrame, changed: Changed) -> DataFrame:
     """Return the given rules in the buckets that differ."""
-    chosen = given.sparkSession.createDataFrame(pa.table({"__bucket": pa.array(changed.numbers, pa.int32())}))
-    return given.join(F.broadcast(chosen), _bucket(changed.buckets.buckets) == F.col("__bucket"), "left_semi")
+    chosen = rules.sparkSession.createDataFrame(pa.table({"__bucket": pa.array(changed.numbers, pa.int32())}))
+    return rules.join(F.broadcast(chosen), _bucket(changed.buckets.buckets) == F.col("__bucket"), "left_semi")
 
 
 def known_rules(spark: SparkSession, base: Version, manifest: Manifest, kind: str, changed: Changed) -> DataFrame:
@@ -142,29 +142,31 @@ def _print(buckets: Buckets) -> Column:
     return F.xxhash64(F.lit(buckets.seed).cast("long"), *_KEY, text, micros, unread, entries)
 
 
-def differing_rules(given: DataFrame, known: DataFrame, seen: Observation, *, whole: bool) -> DataFrame:
+def differing_rules(rules: DataFrame, saved: DataFrame, counter: Observation, *, whole: bool) -> DataFrame:
     """Return a row for each (namespace, id) that is not surely unchanged: given, part, row, known1, known2.
 
-    ``given`` is how many rows ask for it, 0 for a rule that leaves. ``seen`` observes how many are unchanged.
+    ``rules`` is how many rows ask for it, 0 for a rule that leaves. ``counter`` observes how many are unchanged.
     """
-    nothing, number = F.lit(None).cast("long"), F.lit(None).cast("int")
+    null, number = F.lit(None).cast("long"), F.lit(None).cast("int")
     if not whole:
-        known = among(known, given)
+        saved = among(saved, rules)
     text = F.coalesce("filter", F.lit(""))  # neither is accepted, so no version has it
-    prints, unknown = _prints(text, _given_expires(), "given"), (nothing.alias("known1"), nothing.alias("known2"))
+    prints, unknown = _prints(text, _given_expires(), "given"), (null.alias("known1"), null.alias("known2"))
     # Equal ends in differing texts are a conflict, as in a table of which no version is known.
     end = F.when(F.col("expires").isNotNull(), F.xxhash64("expires")).alias("end")
-    ours = given.select(*_KEY, DELETED, end, *prints, *unknown, number.alias("part"), number.alias("row"))
-    not_given = (F.lit(None).cast("boolean"), nothing, nothing, nothing)
-    both = ours.union(known.select(*_KEY, *not_given, *_saved_prints("known"), "part", "row"))
+    given_rows = rules.select(*_KEY, DELETED, end, *prints, *unknown, number.alias("part"), number.alias("row"))
+    not_given = (F.lit(None).cast("boolean"), null, null, null)
+    both = given_rows.union(saved.select(*_KEY, *not_given, *_saved_prints("known"), "part", "row"))
     wanted = F.count_if(~F.col(DELETED)).alias("given")
     bounds = [F.min("given1").alias("low1"), F.max("given1").alias("high1"), F.min("given2").alias("low2")]
     bounds += [F.max("given2").alias("high2"), F.max("known1").alias("known1"), F.max("known2").alias("known2")]
     bounds += [F.min("end").alias("end1"), F.max("end").alias("end2")]
-    found = both.groupBy(*_KEY).agg(wanted, *bounds, F.max("part").alias("part"), F.max("row").alias("row"))
+    grouped = both.groupBy(*_KEY).agg(wanted, *bounds, F.max("part").alias("part"), F.max("row").alias("row"))
     is_one = "given > 0 AND low1 <=> high1 AND low2 <=> high2 AND end1 <=> end2"
     same = f"{is_one} AND low1 <=> known1 AND low2 <=> known2"
-    counted: DataFrame = found.withColumn("same", F.expr(same)).observe(seen, F.count_if("same").alias("unchanged"))
+    counted: DataFrame = grouped.withColumn("same", F.expr(same)).observe(
+        counter, F.count_if("same").alias("unchanged")
+    )
     # What is neither here nor asked for, such as a deletion of an unknown rule, asks for nothing.
     return counted.where("NOT same AND (given > 0 OR part IS NOT NULL)").select(
         *_KEY, "given", "part", "row", "known1", "known2"
@@ -180,8 +182,8 @@ def _prints(text: Column, expires: Column, name: str) -> list[Column]:
     """Return the fingerprint of what a rule says, 128 bits of SHA-256 in two columns; null without a text."""
     entries = F.array_sort(F.map_entries("metadata"))
     metadata = F.when(F.size("metadata") > 0, F.to_json(entries)).otherwise("")
-    said = F.concat_ws("\x00", F.length(text).cast("string"), text, F.coalesce(expires, F.lit("")), metadata)
-    digest = F.when(text.isNotNull(), F.sha2(said, 256))
+    content = F.concat_ws("\x00", F.length(text).cast("string"), text, F.coalesce(expires, F.lit("")), metadata)
+    digest = F.when(text.isNotNull(), F.sha2(content, 256))
     halves = (F.conv(F.substring(digest, start, 16), 16, -10).cast("long") for start in (1, 17))
     return [half.alias(f"{name}{number}") for number, half in enumerate(halves, 1)]
 

@@ -36,31 +36,31 @@ class FewRules:
     counts: Counter[State]
 
 
-def decide(given: pa.Table, known: pa.Table, task: Compile, form: pa.Schema, *, whole: bool) -> FewRules:
+def decide(rules: pa.Table, saved: pa.Table, task: Compile, form: pa.Schema, *, whole: bool) -> FewRules:
     """Return what the given rules change in the known ones of a version.
 
-    ``given`` has id, namespace, filter, expires, metadata and `DELETED`; ``known`` part, row, namespace, id, filter,
+    ``rules`` has id, namespace, filter, expires, metadata and `DELETED`; ``saved`` part, row, namespace, id, filter,
     expires and metadata. With ``whole`` a known rule that is not given leaves. ``form`` is that of compiled rows.
     """
-    asked = _by_key(given)
-    saved = {key: rows[-1] for key, rows in _by_key(known).items() if whole or key in asked}
+    rules_by_key = _by_key(rules)
+    saved_by_key = {key: rows[-1] for key, rows in _by_key(saved).items() if whole or key in rules_by_key}
     states: dict[Key, State] = {}
     unclear: list[Row] = []
-    for key in saved.keys() | asked.keys():
-        wanted = [row for row in asked.get(key, ()) if not row[DELETED]]
+    for key in saved_by_key.keys() | rules_by_key.keys():
+        wanted = [row for row in rules_by_key.get(key, ()) if not row[DELETED]]
         rows = [*_without_repeats(wanted)]
-        if len(rows) == 1 and key in saved and _is_same(rows[0], saved[key], end_of(rows[0]["expires"])):
+        if len(rows) == 1 and key in saved_by_key and _is_same(rows[0], saved_by_key[key], end_of(rows[0]["expires"])):
             states[key] = "unchanged"
         else:
             unclear += rows
-            if key in saved:
+            if key in saved_by_key:
                 states[key] = "removed"  # unless one of its rows is accepted
-    accepted, rejected = _compiled(unclear, task, form, given.schema)
-    enters = [_settle(row, saved, states) for row in accepted.select(_COMPARED).to_pylist()]
-    leaving = [saved[key] for key, state in states.items() if state in ("changed", "removed")]
-    places = pa.table({name: pa.array([row[name] for row in leaving], pa.int32()) for name in ("part", "row")})
+    accepted, rejected = _compiled(unclear, task, form, rules.schema)
+    enters = [_settle(row, saved_by_key, states) for row in accepted.select(_COMPARED).to_pylist()]
+    leaving = [saved_by_key[key] for key, state in states.items() if state in ("changed", "removed")]
+    leaving_rows = pa.table({name: pa.array([row[name] for row in leaving], pa.int32()) for name in ("part", "row")})
     entering = accepted.filter(pa.array(enters, pa.bool_()))
-    return FewRules(places, entering, rejected, Counter(states.values()))
+    return FewRules(leaving_rows, entering, rejected, Counter(states.values()))
 
 
 _COMPARED = ["namespace", "id", "filter", "expires", "metadata"]
@@ -92,15 +92,15 @@ def _is_same(row: Row, saved: Row, expires: object) -> bool:
 
 def _without_repeats(rows: Sequence[Row]) -> Iterator[Row]:
     """Yield one of identical rows; all of them, marked, where rows of one rule differ."""
-    said = {(row["filter"], row["expires"], tuple(sorted(dict(row["metadata"] or ()).items()))) for row in rows}
-    is_conflict = len(said) > 1
+    contents = {(row["filter"], row["expires"], tuple(sorted(dict(row["metadata"] or ()).items()))) for row in rows}
+    is_conflict = len(contents) > 1
     for row in rows if is_conflict else rows[:1]:
         yield {**row, "conflict": is_conflict}
 
 
-def _compiled(rows: list[Row], task: Compile, form: pa.Schema, given: pa.Schema) -> tuple[pa.Table, pa.Table]:
+def _compiled(rows: list[Row], task: Compile, form: pa.Schema, given_form: pa.Schema) -> tuple[pa.Table, pa.Table]:
     """Return accepted and rejected rows, compiled as the workers do."""
-    batch = pa.RecordBatch.from_pylist(rows, schema=given.append(pa.field("conflict", pa.bool_())))
+    batch = pa.RecordBatch.from_pylist(rows, schema=given_form.append(pa.field("conflict", pa.bool_())))
     compiled = pa.Table.from_batches(compile_batches(iter([batch]), task=task, form=form), form)
     is_accepted = compiled["reason"].is_null()
     accepted = compiled.filter(is_accepted).drop_columns(["reason", "position"])

@@ -54,8 +54,8 @@ class Buckets:
 
     def numbers(self, keys: Hashes) -> npt.NDArray[np.int32]:
         """Return the bucket of each hash of a key: its highest bits."""
-        found: npt.NDArray[np.int32] = (keys >> np.uint64(64 - self.bits)).astype(np.int32)
-        return found
+        buckets: npt.NDArray[np.int32] = (keys >> np.uint64(64 - self.bits)).astype(np.int32)
+        return buckets
 
 
 def key_hashes(seed: int, namespace: str, ids: pa.Array) -> Hashes:
@@ -71,8 +71,8 @@ def rule_prints(keys: Hashes, texts: pa.Array, expires: pa.Array, metadata: pa.A
     entries = _sorted_entries(metadata)
     for number in range(int(entries["place"].max(initial=-1)) + 1):
         chosen = np.flatnonzero(entries["place"] == number)
-        rows, places = entries["row"][chosen], pa.array(chosen)
-        prints[rows] = fold(fold(prints[rows], entries["key"].take(places)), entries["value"].take(places))
+        rows, indices = entries["row"][chosen], pa.array(chosen)
+        prints[rows] = fold(fold(prints[rows], entries["key"].take(indices)), entries["value"].take(indices))
     return prints
 
 
@@ -122,8 +122,8 @@ def _sorted_entries(metadata: pa.Array) -> dict[str, Any]:
     flat = _as_lists(metadata).flatten()
     keys, values = flat.field(0), flat.field(1)
     order = pc.sort_indices(pa.table({"row": rows, "key": keys}), [("row", "ascending"), ("key", "ascending")])
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return {"row": rows, "place": places, "key": keys.take(order), "value": values.take(order)}
+    positions = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return {"row": rows, "place": positions, "key": keys.take(order), "value": values.take(order)}
 
 
 def _as_lists(metadata: pa.Array) -> pa.Array:

@@ -65,22 +65,27 @@ class _Open:
 
 def list_ids(batches: Iterator[pa.RecordBatch], *, version: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield (part, row, namespace, id) of every living subscription of the parts numbered in the batches."""
-    for one in _parts(batches, version):
-        rows = np.fromiter(one.space.ids.live_rows(), np.int32)
+    for part in _parts(batches, version):
+        rows = np.fromiter(part.space.ids.live_rows(), np.int32)
         for start in range(0, len(rows), _OUT_ROWS):
             some = rows[start : start + _OUT_ROWS]
             n = len(some)
-            ids = one.space.ids.to_arrow(some).cast(form.field("id").type)
-            columns = [pa.array(np.full(n, one.number, np.int32)), pa.array(some), repeated(one.part.namespace, n), ids]
+            ids = part.space.ids.to_arrow(some).cast(form.field("id").type)
+            columns = [
+                pa.array(np.full(n, part.number, np.int32)),
+                pa.array(some),
+                repeated(part.part.namespace, n),
+                ids,
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
 def list_subscriptions(batches: Iterator[pa.RecordBatch], *, version: str, form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield every living subscription of the parts numbered in the batches, as `write_snapshot` takes them."""
     names = number_names(read_manifest(snapshot.opened(version, parts=False)).read_schema(version))
-    for one in _parts(batches, version):
-        texts = {row["row"]: row for row in one.saved.table.to_pylist() if row["filter"] is not None}
-        rows = [_row(one, row, texts.get(row), names) for row in one.space.ids.live_rows()]
+    for part in _parts(batches, version):
+        texts = {row["row"]: row for row in part.saved.table.to_pylist() if row["filter"] is not None}
+        rows = [_row(part, row, texts.get(row), names) for row in part.space.ids.live_rows()]
         for start in range(0, len(rows), _OUT_ROWS):
             yield pa.RecordBatch.from_pylist(rows[start : start + _OUT_ROWS], schema=form)
 
@@ -93,9 +98,9 @@ def note_removed(batches: Iterator[pa.RecordBatch], *, version: str, place: str)
     leaving = pa.Table.from_batches(batches, pa.schema([("part", pa.int32()), ("row", pa.int32())]))
     parts, rows = np.asarray(leaving["part"]), np.asarray(leaving["row"])
     local = snapshot.opened(version, parts=False)
-    known = read_manifest(local).parts
+    manifest = read_manifest(local)
     for number in np.unique(parts).tolist():
-        left = read_removed(local, known[number])
+        left = read_removed(local, manifest.parts[number])
         name = f"r{uuid.uuid4().hex}.removed"
         with snapshot.Place.folder(place) as folder:
             write_removed(folder, name, np.concatenate([left, rows[parts == number]]))
@@ -130,16 +135,16 @@ def _never_compiled(record: Record) -> Subscription:
     return Subscription(record[1], (), record[0], expires=record[2], metadata=record[3])
 
 
-def _row(one: _Open, row: int, text: dict[str, Any] | None, names: list[str]) -> dict[str, Any]:
-    id = one.space.ids[row]
+def _row(part: _Open, row: int, text: dict[str, Any] | None, names: list[str]) -> dict[str, Any]:
+    id = part.space.ids[row]
     if text is not None:
-        kept = {name: text[name] for name in ("filter", "expires", "metadata")}
-        return {"id": id, "namespace": one.part.namespace, **kept}
-    matcher = one.space.matcher
+        texts = {name: text[name] for name in ("filter", "expires", "metadata")}
+        return {"id": id, "namespace": part.part.namespace, **texts}
+    matcher = part.space.matcher
     sides = matcher.find_sides(row) if isinstance(matcher, BoxMatcher) else None
-    assert sides is not None, f"row {row} of part {one.number} is neither text nor box"
+    assert sides is not None, f"row {row} of part {part.number} is neither text nor box"
     lo, hi = zip(*(sides.get(name, (-np.inf, np.inf)) for name in names), strict=True)
-    return {"id": id, "namespace": one.part.namespace, "lo": list(lo), "hi": list(hi)}
+    return {"id": id, "namespace": part.part.namespace, "lo": list(lo), "hi": list(hi)}
 
 
 def repeated(text: str, n: int) -> pa.Array:

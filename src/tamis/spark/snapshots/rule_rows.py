@@ -43,8 +43,8 @@ class ChosenBuckets:
     def has(self, keys: Hashes) -> npt.NDArray[np.bool_]:
         """Return which hashes of keys fall into these buckets."""
         chosen = np.unpackbits(np.frombuffer(self.bits, np.uint8)).astype(np.bool_)
-        found: npt.NDArray[np.bool_] = chosen[self.buckets.numbers(keys)]
-        return found
+        is_chosen: npt.NDArray[np.bool_] = chosen[self.buckets.numbers(keys)]
+        return is_chosen
 
 
 def list_bucket_sums(batches: Iterator[pa.RecordBatch], *, version: str, buckets: Buckets) -> Iterator[pa.RecordBatch]:
@@ -64,9 +64,9 @@ def list_rules(
     A box that came as columns has no filter.
     """
     for part in _parts(batches, version):
-        places = np.flatnonzero(chosen.has(part.keys(chosen.buckets.seed)))
-        for start in range(0, len(places), _OUT_ROWS):
-            yield part.batch(places[start : start + _OUT_ROWS], form)
+        indices = np.flatnonzero(chosen.has(part.keys(chosen.buckets.seed)))
+        for start in range(0, len(indices), _OUT_ROWS):
+            yield part.batch(indices[start : start + _OUT_ROWS], form)
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ class _LivingRules:
     saved: SavedPart
     rows: Rows
     #: Where each row is in the table of the part; null for a row whose id is from a range.
-    places: pa.Array
+    lines: pa.Array
 
     def ids(self) -> pa.Array:
         """Return the ids: int64, or strings where the table has one."""
         numbers, texts = (self._column(name) for name in ("id_number", "id_text"))
         if not texts.null_count:
             return texts
-        from_ranges = pa.array(_range_ids(self.saved.part)[self.rows], mask=np.asarray(self.places.is_valid()))
-        found = pc.coalesce(numbers, from_ranges)
-        return found if texts.null_count == len(texts) else pc.coalesce(texts, found.cast(pa.string()))
+        from_ranges = pa.array(_range_ids(self.saved.part)[self.rows], mask=np.asarray(self.lines.is_valid()))
+        numeric_ids = pc.coalesce(numbers, from_ranges)
+        return numeric_ids if texts.null_count == len(texts) else pc.coalesce(texts, numeric_ids.cast(pa.string()))
 
     def rules(self) -> dict[str, pa.Array]:
         """Return what the rules say."""
@@ -96,10 +96,10 @@ class _LivingRules:
         """Return the hashes of the names of the rules."""
         return key_hashes(seed, self.saved.part.namespace, self.ids())
 
-    def batch(self, places: npt.NDArray[np.intp], form: pa.Schema) -> pa.RecordBatch:
+    def batch(self, indices: npt.NDArray[np.intp], form: pa.Schema) -> pa.RecordBatch:
         """Return some of the rules as rows."""
-        some = _LivingRules(self.number, self.saved, self.rows[places], self.places.take(pa.array(places)))
-        n = len(places)
+        some = _LivingRules(self.number, self.saved, self.rows[indices], self.lines.take(pa.array(indices)))
+        n = len(indices)
         columns = [pa.array(np.full(n, self.number, np.int32)), pa.array(some.rows)]
         columns += [repeated(self.saved.part.namespace, n), some.ids(), *some.rules().values()]
         cast = [column.cast(field.type) for column, field in zip(columns, form, strict=True)]
@@ -107,8 +107,8 @@ class _LivingRules:
 
     def _column(self, name: str) -> pa.Array:
         column = self.saved.table[name].combine_chunks()
-        is_all = len(self.places) == len(column) and not self.places.null_count
-        return column if is_all else column.take(self.places)
+        is_all = len(self.lines) == len(column) and not self.lines.null_count
+        return column if is_all else column.take(self.lines)
 
 
 def _parts(batches: Iterator[pa.RecordBatch], version: str) -> Iterator[_LivingRules]:
@@ -118,17 +118,17 @@ def _parts(batches: Iterator[pa.RecordBatch], version: str) -> Iterator[_LivingR
             living = saved.rows.living.copy()
             living[saved.removed] = False
             rows = np.flatnonzero(living).astype(np.int32)
-            yield _LivingRules(number, saved, rows, _places(saved, rows))
+            yield _LivingRules(number, saved, rows, _lines_of(saved, rows))
 
 
-def _places(saved: SavedPart, rows: Rows) -> pa.Array:
+def _lines_of(saved: SavedPart, rows: Rows) -> pa.Array:
     """Return where rows are in the table of a part; those that the table lacks have ids from ranges."""
     listed = np.asarray(saved.table["row"])
-    places = np.searchsorted(listed, rows)
+    positions = np.searchsorted(listed, rows)
     is_listed = np.zeros(len(rows), np.bool_)
-    inside = places < len(listed)
-    is_listed[inside] = listed[places[inside]] == rows[inside]
-    return pa.array(places, mask=~is_listed)
+    inside = positions < len(listed)
+    is_listed[inside] = listed[positions[inside]] == rows[inside]
+    return pa.array(positions, mask=~is_listed)
 
 
 def _range_ids(part: Part) -> npt.NDArray[np.int64]:

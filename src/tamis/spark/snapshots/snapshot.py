@@ -129,10 +129,10 @@ def publish_changes(base: Version, leaving: Rows, add: Rows | None, part_size: i
     manifest = read_manifest(snapshot.opened(base, parts=False))
     state = state_of(base, manifest)
     with snapshot.building(str(base).rpartition("/")[0]) as place:
-        kept = _kept_parts(base, manifest, leaving, place)
+        kept_parts = _kept_parts(base, manifest, leaving, place)
         added = [] if add is None else build_parts(add, place, state.schema, part_size)
-        _discard_other_attempts(place, [*kept, *added])
-        return snapshot.seal(place, state, [*kept, *added], after=base)
+        _discard_other_attempts(place, [*kept_parts, *added])
+        return snapshot.seal(place, state, [*kept_parts, *added], after=base)
 
 
 def unless_overtaken(change: Callable[[], Result]) -> Result:
@@ -178,12 +178,12 @@ def renew_snapshot(
     `SnapshotConflictError` when another version follows the base already.
     """
     manifest = read_manifest(snapshot.opened(base, parts=False))
-    state, gone = state_of(base, manifest), set(merge)
+    state, merged_parts = state_of(base, manifest), set(merge)
     with snapshot.building(str(base).rpartition("/")[0]) as place:
-        others = [part for number, part in enumerate(manifest.parts) if number not in gone]
-        parts = [_kept(base, part, None, place) for part in others]
-        if gone:
-            parts += build_parts(read_snapshot(spark, base, sorted(gone)), place, state.schema, PART_SIZE)
+        others = [part for number, part in enumerate(manifest.parts) if number not in merged_parts]
+        parts = [_kept_part(base, part, None, place) for part in others]
+        if merged_parts:
+            parts += build_parts(read_snapshot(spark, base, sorted(merged_parts)), place, state.schema, PART_SIZE)
         rules, beside, tile_parts = read_snapshot(spark, base), list[str](), list[Part]()
         if summary:
             reduced = reduce_subscriptions(rules, schema=state.schema)
@@ -259,8 +259,8 @@ def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:
     frames = []
     if remove is not None:
         require(remove, ["id"], "the table of ids to remove")
-        given = F.col("namespace") if "namespace" in remove.columns else F.lit(None).cast("string")
-        frames.append(remove.select(F.coalesce(given, F.lit(DEFAULT_NAMESPACE)).alias("namespace"), "id"))
+        namespaces = F.col("namespace") if "namespace" in remove.columns else F.lit(None).cast("string")
+        frames.append(remove.select(F.coalesce(namespaces, F.lit(DEFAULT_NAMESPACE)).alias("namespace"), "id"))
     if add is not None:
         require(add, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
         frames.append(add.select("namespace", "id"))
@@ -270,9 +270,9 @@ def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:
 def _rows_of(leaving: DataFrame, base: Version, manifest: Manifest) -> DataFrame:
     """Return (part, row) of the living subscriptions whose (namespace, id) leaves."""
     kind = id_type(leaving, "id")
-    known = id_kind(manifest, base)
-    if manifest.parts and kind != known:
-        raise TableError(f"ids of type {kind}, but those of {base} are of type {known}")
+    saved_kind = id_kind(manifest, base)
+    if manifest.parts and kind != saved_kind:
+        raise TableError(f"ids of type {kind}, but those of {base} are of type {saved_kind}")
     form = T.StructType().add("part", "integer").add("row", "integer").add("namespace", "string").add("id", kind)
     task = partial(list_ids, version=str(base), form=arrow_form(form, leaving))
     ids = parts_frame(leaving.sparkSession, len(manifest.parts)).mapInArrow(task, form)
@@ -286,10 +286,10 @@ def _kept_parts(base: Version, manifest: Manifest, leaving: Rows, place: Place) 
     # A line per part that loses rows, from the attempts that succeeded.
     removals = [read_removal(line) for line in _lines(rows, note, REMOVED)]
     by_part = {removal.part: removal for removal in removals}
-    return [_kept(base, part, by_part.get(number), place) for number, part in enumerate(manifest.parts)]
+    return [_kept_part(base, part, by_part.get(number), place) for number, part in enumerate(manifest.parts)]
 
 
-def _kept(base: Version, part: Part, removal: Removal | None, place: Place) -> Part:
+def _kept_part(base: Version, part: Part, removal: Removal | None, place: Place) -> Part:
     """Return a part of the base as a part of the version that builds upon it."""
     home = part.home or snapshot.name_of(base)
     if removal is not None:

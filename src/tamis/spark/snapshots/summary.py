@@ -53,8 +53,8 @@ def write_summary(reduced: Reduced, place: Place) -> list[str]:
 
 def copy_summary(version: Path, place: Path) -> list[str]:
     """Copy the summary of a version, if it has one, into another in the making; return the names of its files."""
-    known = _read(version)
-    names = [] if known is None else [SUMMARY, *known.files]
+    summary = _read(version)
+    names = [] if summary is None else [SUMMARY, *summary.files]
     for name in names:
         shutil.copyfile(version / name, place / name)
     return names
@@ -62,29 +62,29 @@ def copy_summary(version: Path, place: Path) -> list[str]:
 
 def read_reduction(version: Path) -> ReductionCounts | None:
     """Return the counts of the reduction that a version carries; None when it has no summary."""
-    known = _read(version)
-    return None if known is None else known.counts
+    summary = _read(version)
+    return None if summary is None else summary.counts
 
 
 def read_summary(spark: SparkSession, directory: str | Path) -> DataFrame:
     """Return the routing summary of a snapshot, as `write_snapshot` takes subscriptions."""
     location = snapshot.version_at(directory)
     version = snapshot.opened(location, parts=False)
-    known = _read(version)
-    if known is None:
+    summary = _read(version)
+    if summary is None:
         raise SnapshotError(
             str(version),
             "has no routing summary: it was written without one, or by an update, which leaves it out; "
             "reduce the subscriptions and give write_snapshot the summary",
         )
     form = accepted_form("string")
-    if not known.files:
+    if not summary.files:
         return spark.createDataFrame([], form)
     if is_remote(location):
         manifest, root = read_manifest(version), str(location).rpartition("/")[0]
-        objects = [Written(name, manifest.beside[name]) for name in known.files]
+        objects = [Written(name, manifest.beside[name]) for name in summary.files]
         return read_objects(spark, f"{root}/{manifest.home}", objects, spark.createDataFrame([], form))
-    return spark.read.schema(form).parquet(*(str(version / name) for name in known.files))
+    return spark.read.schema(form).parquet(*(str(version / name) for name in summary.files))
 
 
 def _read(version: Path) -> _Summary | None:

@@ -152,18 +152,18 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
     changed = changed_buckets(table, base, manifest, whole=whole)
     if not len(changed.numbers):
         return SyncReport(base, 0, 0, 0, changed.unchanged, 0, no_rejected(changes.sparkSession, kind))
-    given, known = given_among(table, changed), known_rules(changes.sparkSession, base, manifest, kind, changed)
+    rules, saved = given_among(table, changed), known_rules(changes.sparkSession, base, manifest, kind, changed)
     if changed.is_few:
-        report = _apply_few(base, known_schema, given, known, whole=whole)
+        report = _apply_few(base, known_schema, rules, saved, whole=whole)
         return _finished(replace(report, unchanged=report.unchanged + changed.unchanged), base, local, manifest)
-    given, seen = given.persist(), Observation()
-    differing = differing_rules(given, known, seen, whole=whole).persist()
-    wanted = among(given.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED)
+    rules, counter = rules.persist(), Observation()
+    differing = differing_rules(rules, saved, counter, whole=whole).persist()
+    wanted = among(rules.where(~F.col(DELETED)), differing.where("given > 0")).drop(DELETED)
     compiled = compile_subscriptions(wanted, schema=known_schema)
-    releases = (given.unpersist, differing.unpersist, compiled.release)
+    releases = (rules.unpersist, differing.unpersist, compiled.release)
     try:
         version, counts = _publish(base, differing, compiled)
-        unchanged = counts["unchanged"] + (seen.get["unchanged"] or 0) + changed.unchanged
+        unchanged = counts["unchanged"] + (counter.get["unchanged"] or 0) + changed.unchanged
         numbers = (counts["added"], counts["changed"], counts["removed"], unchanged, compiled[1].count())
     except BaseException:
         for release in releases:
@@ -172,15 +172,15 @@ def apply_changes(changes: DataFrame, base: Version, schema: Schema | None, *, w
     return _finished(SyncReport(version, *numbers, compiled[1], _releases=releases), base, local, manifest)
 
 
-def _apply_few(base: Version, schema: Schema, given: DataFrame, known: DataFrame, *, whole: bool) -> SyncReport:
+def _apply_few(base: Version, schema: Schema, rules: DataFrame, saved: DataFrame, *, whole: bool) -> SyncReport:
     """Publish what the given rules change in the known ones, decided in this process."""
-    kind = id_type(given, "id")
-    task, form = Compile(schema.to_json(), None), arrow_form(compiled_form(kind), given)
-    few = decide(fetched(given), fetched(known), task, form, whole=whole)
+    kind = id_type(rules, "id")
+    task, form = Compile(schema.to_json(), None), arrow_form(compiled_form(kind), rules)
+    few = decide(fetched(rules), fetched(saved), task, form, whole=whole)
     counts, version = few.counts, base
     if few.leaving or few.entering:
         version = publish_changes(base, few.leaving, few.entering if few.entering else None)
-    spark = given.sparkSession
+    spark = rules.sparkSession
     rejected = spark.createDataFrame(few.rejected) if few.rejected else no_rejected(spark, kind)
     numbers = (counts["added"], counts["changed"], counts["removed"], counts["unchanged"], len(few.rejected))
     return SyncReport(version, *numbers, rejected)
@@ -211,15 +211,15 @@ def tidied(spark: SparkSession, report: SyncReport, *, rebuild: bool = True) -> 
     local = snapshot.opened(report.version, parts=False)
     parts = read_manifest(local).parts
     merge = parts_to_merge([(part.namespace, part.n_rows, len(read_removed(local, part))) for part in parts])
-    again = rebuild and bool(report.dropped)
-    if not merge and not again:
+    needs_rebuild = rebuild and bool(report.dropped)
+    if not merge and not needs_rebuild:
         return report
-    tiling, summary = (report._tiling, SUMMARY in report.dropped) if again else (None, False)
+    tiling, summary = (report._tiling, SUMMARY in report.dropped) if needs_rebuild else (None, False)
     try:
         version = renew_snapshot(spark, report.version, merge=merge, tiling=tiling, summary=summary)
     except SnapshotConflictError:  # another writer's version is the newest now; its own update or the next one tidies
         return report
-    return replace(report, version=version, dropped=() if again else report.dropped)
+    return replace(report, version=version, dropped=() if needs_rebuild else report.dropped)
 
 
 def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
@@ -240,20 +240,20 @@ def parts_to_merge(parts: Sequence[tuple[str, int, int]]) -> list[int]:
     for namespace in {namespace for namespace, _, _ in parts}:
         sizes = ((rows - dead, i) for i, (name, rows, dead) in enumerate(parts) if name == namespace)
         living, total = sorted(pair for pair in sizes if pair[0] < _LARGE), 0
-        for place, (size, number) in enumerate(living if len(living) > _MOST_PARTS else ()):
-            if place > 1 and size > 2 * total:
+        for index, (size, number) in enumerate(living if len(living) > _MOST_PARTS else ()):
+            if index > 1 and size > 2 * total:
                 break
             chosen.add(number)
             total += size
     return sorted(chosen)
 
 
-def _checked_schema(base: Version, manifest: Manifest, given: Schema | None) -> Schema:
-    known = manifest.read_schema(base)
-    if given is not None and given != known:
+def _checked_schema(base: Version, manifest: Manifest, expected: Schema | None) -> Schema:
+    saved = manifest.read_schema(base)
+    if expected is not None and expected != saved:
         hint = "write a version with the new schema first (compile_subscriptions, write_snapshot)"
         raise SchemaError("", f"the schema is not that of {base}; {hint}")
-    return known
+    return saved
 
 
 def _checked_kind(rules: DataFrame, base: Version, manifest: Manifest) -> str:
@@ -265,6 +265,6 @@ def _checked_kind(rules: DataFrame, base: Version, manifest: Manifest) -> str:
 
 def _counted(states: DataFrame) -> dict[str, int]:
     """Return how many rules are in each state."""
-    none = dict.fromkeys(("added", "changed", "removed", "unchanged"), 0)
+    zeros = dict.fromkeys(("added", "changed", "removed", "unchanged"), 0)
     counts = states.where("state IS NOT NULL").groupBy("state").count()
-    return none | {row["state"]: row["count"] for row in counts.collect()}
+    return zeros | {row["state"]: row["count"] for row in counts.collect()}

@@ -103,7 +103,7 @@ def format_of(path: str) -> str:
         return _SUFFIXES[name.suffix]
     if (Path(path) / "_delta_log").is_dir():
         return "delta"
-    inside = {_SUFFIXES[one.suffix] for one in Path(path).glob("*") if one.suffix in _SUFFIXES}
+    inside = {_SUFFIXES[file.suffix] for file in Path(path).glob("*") if file.suffix in _SUFFIXES}
     if len(inside) == 1:
         return inside.pop()
     raise TableError(f"{path}: the name does not tell the format; say which: {', '.join(FORMATS)}")
@@ -118,14 +118,14 @@ def _read(spark: SparkSession, path: str, format: str | None, schema: Schema, fo
     chosen = format or format_of(path)
     if chosen not in FORMATS:
         raise TableError(f"{path}: there is no format {chosen!r}; choose from {', '.join(FORMATS)}")
-    place = path if "://" in path else str(Path(path).absolute())
+    location = path if "://" in path else str(Path(path).absolute())
     with _reading(path, chosen):
         if chosen == "jsonl":
-            return Read(*read_jsonl(spark, place, schema, forced), Schema())
+            return Read(*read_jsonl(spark, location, schema, forced), Schema())
         if chosen == "csv":
-            return Read(*read_csv(spark, place, schema, forced), Schema())
-        rows = read_delta(spark, place) if chosen == "delta" else spark.read.parquet(place)
-        declared = geometry_columns(place) if chosen == "geoparquet" else Schema()
+            return Read(*read_csv(spark, location, schema, forced), Schema())
+        rows = read_delta(spark, location) if chosen == "delta" else spark.read.parquet(location)
+        declared = geometry_columns(location) if chosen == "geoparquet" else Schema()
         return Read(rows, rows, None, declared)
 
 

@@ -27,16 +27,16 @@ def geometry_columns(path: str) -> Schema:
         raise TableError(
             f"{path}: GeoParquet is read from a path; read it as parquet and name the region in the schema"
         )
-    files = [file for found in sorted(glob.glob(path)) for file in _files(Path(found))]
+    files = [file for name in sorted(glob.glob(path)) for file in _files(Path(name))]
     if not files:
         raise TableError(f"{path}: there is no .parquet file in it")
-    found: set[str] = set()
+    names: set[str] = set()
     for file in files:
         columns = _columns(file)
         for name, column in columns.items():
             _check(file, name, column)
-        found |= columns.keys()
-    return Schema({name: Region() for name in sorted(found)})
+        names |= columns.keys()
+    return Schema({name: Region() for name in sorted(names)})
 
 
 def _files(path: Path) -> list[Path]:

@@ -76,10 +76,10 @@ def catalog_of(target: str) -> IcebergCatalog:
     catalog, _, name = target.partition(".")
     if not catalog or not all(name.split(".")) or "." not in name:
         raise ModelError(f"{target!r} is not the name of an Iceberg table: catalog.namespace.table")
-    known = Config()
-    settings: Any = known.get_catalog_config(catalog)
+    config = Config()
+    settings: Any = config.get_catalog_config(catalog)
     if settings is None:
-        names = ", ".join(sorted(known.get_known_catalogs())) or "none"
+        names = ", ".join(sorted(config.get_known_catalogs())) or "none"
         variable = f"PYICEBERG_CATALOG__{catalog.upper()}__URI"
         raise ModelError(
             f"there is no Iceberg catalog {catalog!r} (known: {names}); name it in ~/.pyiceberg.yaml or set {variable}"
@@ -133,8 +133,8 @@ def explained(target: str) -> Iterator[None]:
     except TamisError:
         raise
     except Exception as error:  # pyiceberg, its catalogs and its file systems have no class of errors in common
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise TableError(f"{target}: Iceberg: {said[0]}") from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise TableError(f"{target}: Iceberg: {lines[0]}") from error
 
 
 def _scanned(task: Any) -> Any:
@@ -143,9 +143,9 @@ def _scanned(task: Any) -> Any:
     from pyiceberg.table import FileScanTask
 
     def plain(file: Any) -> Any:
-        known = ("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
-        found = DataFile.from_args(**{name: getattr(file, name) for name in known})
-        found.spec_id = file.spec_id
-        return found
+        fields = ("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
+        data_file = DataFile.from_args(**{name: getattr(file, name) for name in fields})
+        data_file.spec_id = file.spec_id
+        return data_file
 
     return FileScanTask(plain(task.file), {plain(file) for file in task.delete_files})

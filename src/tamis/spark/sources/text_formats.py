@@ -68,8 +68,8 @@ def read_csv(spark: SparkSession, path: str, schema: Schema, forced: T.StructTyp
     # A hash is never below the least int: the comparison is there because it needs every column parsed.
     all_parsed = F.hash(*(quoted(name) for name in form.names)) >= F.lit(-(2**31))
     rows = records.where(F.col(_CORRUPT).isNull() & all_parsed).drop(_CORRUPT)
-    bad = records.where(F.col(_CORRUPT).isNotNull() & all_parsed).select(F.col(_CORRUPT).alias("value"))
-    return records.drop(_CORRUPT), rows, _with_reasons(bad, _Explain(schema.to_json(), tuple(form.names)))
+    unreadable_rows = records.where(F.col(_CORRUPT).isNotNull() & all_parsed).select(F.col(_CORRUPT).alias("value"))
+    return records.drop(_CORRUPT), rows, _with_reasons(unreadable_rows, _Explain(schema.to_json(), tuple(form.names)))
 
 
 def _with_corrupt(form: T.StructType) -> T.StructType:
@@ -78,27 +78,29 @@ def _with_corrupt(form: T.StructType) -> T.StructType:
 
 def _form(path: str, inferred: T.StructType, schema: Schema, forced: T.StructType, *, extend: bool) -> T.StructType:
     """Return the columns: of the type that the schema asks for, else as the values show."""
-    seen = {field.name: field.dataType for field in inferred if field.name != _CORRUPT}
+    types = {field.name: field.dataType for field in inferred if field.name != _CORRUPT}
     for name, kind in schema.items():
-        is_inside = name in schema.paths and name not in seen and name.partition(".")[0] in seen
-        if (extend or name in seen) and not is_inside:  # what lies inside an object is read with the object
-            seen[name] = _column_type(name, kind, seen.get(name))
-    seen |= {field.name: field.dataType for field in forced if field.name in seen}
-    if not seen:
+        is_inside = name in schema.paths and name not in types and name.partition(".")[0] in types
+        if (extend or name in types) and not is_inside:  # what lies inside an object is read with the object
+            types[name] = _column_type(name, kind, types.get(name))
+    types |= {field.name: field.dataType for field in forced if field.name in types}
+    if not types:
         raise TableError(f"{path}: there is no record that can be read")
-    return T.StructType([T.StructField(name, kind) for name, kind in seen.items()])
+    return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
 
 
-def _column_type(name: str, kind: AttributeType, seen: T.DataType | None) -> T.DataType:
+def _column_type(name: str, kind: AttributeType, inferred_type: T.DataType | None) -> T.DataType:
     """Return the Spark type in which an attribute's values come from text."""
     if isinstance(kind.element, Mixed):
         raise SchemaError(name, MIXED_IN_SPARK)
     if isinstance(kind, Many):
-        return T.ArrayType(_column_type(name, kind.of, seen.elementType if isinstance(seen, T.ArrayType) else None))
+        return T.ArrayType(
+            _column_type(name, kind.of, inferred_type.elementType if isinstance(inferred_type, T.ArrayType) else None)
+        )
     if isinstance(kind, Number):
-        return seen if isinstance(seen, T.NumericType) else T.DoubleType()
-    if isinstance(kind, Timestamp) and isinstance(seen, T.TimestampType | T.LongType):
-        return seen
+        return inferred_type if isinstance(inferred_type, T.NumericType) else T.DoubleType()
+    if isinstance(kind, Timestamp) and isinstance(inferred_type, T.TimestampType | T.LongType):
+        return inferred_type
     return from_arrow_type(kind.arrow_type)  # regions as WKT; moments as RFC 3339, which the matcher reads
 
 

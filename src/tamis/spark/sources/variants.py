@@ -48,17 +48,17 @@ def unpack_variant(
     require(rows, [name], "the table of events")
     if not schema:
         raise SchemaError("", f"column {name!r} holds whole events; name their attributes and types in a schema")
-    held = rows.withColumn(_VALUE, _parsed(rows, name))
-    problem = F.coalesce(_not_an_object(), *(_misfit(one, kind) for one, kind in schema.items()))
-    judged = held.withColumn("reason", problem)
-    others = [F.col(quoted(one)) for one in rows.columns if one != name and one not in schema]
-    inside = [one for one in beside if one not in rows.columns and one not in schema]
-    attributes = [_taken(one, kind).alias(one) for one, kind in schema.items()]
-    texts = [_get(one, "string").alias(one) for one in inside]
-    good = judged.where(F.col("reason").isNull()).select(*others, *attributes, *texts)
+    with_value = rows.withColumn(_VALUE, _parsed(rows, name))
+    problem = F.coalesce(_not_an_object(), *(_misfit(column, kind) for column, kind in schema.items()))
+    judged = with_value.withColumn("reason", problem)
+    others = [F.col(quoted(column)) for column in rows.columns if column != name and column not in schema]
+    inside = [column for column in beside if column not in rows.columns and column not in schema]
+    attributes = [_extracted(column, kind).alias(column) for column, kind in schema.items()]
+    texts = [_get(column, "string").alias(column) for column in inside]
+    readable = judged.where(F.col("reason").isNull()).select(*others, *attributes, *texts)
     record = F.coalesce(F.col(quoted(name)).cast("string"), F.lit("")).alias("record")
-    bad = judged.where(F.col("reason").isNotNull()).select(*others, *texts, record, "reason")
-    return good, bad if unreadable is None else bad.unionByName(unreadable, allowMissingColumns=True)
+    rejected = judged.where(F.col("reason").isNotNull()).select(*others, *texts, record, "reason")
+    return readable, rejected if unreadable is None else rejected.unionByName(unreadable, allowMissingColumns=True)
 
 
 def _parsed(rows: DataFrame, name: str) -> Column:
@@ -94,19 +94,19 @@ def _ways(name: str) -> list[tuple[str, ...]]:
 
 def _elements(name: str) -> Column:
     """Return the elements of a repeated attribute, or null when it is missing: a single value is a list of one."""
-    found = _get(name, "variant")
-    held = F.when(F.schema_of_variant(found) != "VOID", _as_list(found))
-    return F.coalesce(held, _through_lists(name)) if is_path(name) else held
+    value = _get(name, "variant")
+    elements = F.when(F.schema_of_variant(value) != "VOID", _as_list(value))
+    return F.coalesce(elements, _through_lists(name)) if is_path(name) else elements
 
 
 def _through_lists(name: str) -> Column:
     """Return what a path finds in all elements of the lists that lie on it; null when it finds nothing."""
     first, *steps = name.split(".")
-    found = _as_list(_inside(F.col(_VALUE), first))
+    values = _as_list(_inside(F.col(_VALUE), first))
     for step in steps:
-        found = _one_step(found, step)
-    found = F.filter(found, lambda element: F.schema_of_variant(element) != "VOID")
-    return F.when(F.size(found) > 0, found)
+        values = _one_step(values, step)
+    values = F.filter(values, lambda element: F.schema_of_variant(element) != "VOID")
+    return F.when(F.size(values) > 0, values)
 
 
 def _one_step(elements: Column, step: str) -> Column:
@@ -139,7 +139,7 @@ def _not_an_object() -> Column:
 def _fit(kind: AttributeType) -> tuple[str, str]:
     if isinstance(kind, Mixed):
         raise SchemaError("", MIXED_IN_SPARK)
-    special = (fit for known, fit in _SPECIAL.items() if isinstance(kind, known))
+    special = (fit for type_class, fit in _SPECIAL.items() if isinstance(kind, type_class))
     fit = next(special, None) or _FITS.get(kind.arrow_type)
     if fit is None:
         raise SchemaError("", f"{kind.words} cannot be read from a VARIANT; give it a column of its own")
@@ -159,17 +159,17 @@ def _misfit(name: str, kind: AttributeType) -> Column:
 
 def _value_misfit(value: Column, name: str, kind: AttributeType) -> Column:
     pattern, _ = _fit(kind)
-    given = F.schema_of_variant(value)
-    told = F.concat(F.lit(f"attribute '{name}': expected a {kind.name}, not "), F.lower(given))
-    wrong = F.when((given != "VOID") & ~given.rlike(f"^({pattern})$"), told)
+    type_name = F.schema_of_variant(value)
+    message = F.concat(F.lit(f"attribute '{name}': expected a {kind.name}, not "), F.lower(type_name))
+    misfit = F.when((type_name != "VOID") & ~type_name.rlike(f"^({pattern})$"), message)
     if not isinstance(kind, Number):
-        return wrong
+        return misfit
     whole = F.try_variant_get(value, "$", "bigint")
     large = F.lit(f"attribute '{name}': a whole number beyond 2**53 in a VARIANT; give it a column of its own")
-    return F.coalesce(wrong, F.when((given == "BIGINT") & ((whole > _EXACT) | (whole < -_EXACT)), large))
+    return F.coalesce(misfit, F.when((type_name == "BIGINT") & ((whole > _EXACT) | (whole < -_EXACT)), large))
 
 
-def _taken(name: str, kind: AttributeType) -> Column:
+def _extracted(name: str, kind: AttributeType) -> Column:
     if not isinstance(kind, Many):
         return _value_taken(_get(name, "variant"), kind)
     of = kind.of
@@ -177,14 +177,14 @@ def _taken(name: str, kind: AttributeType) -> Column:
 
 
 def _value_taken(value: Column, kind: AttributeType) -> Column:
-    taken, given = F.try_variant_get(value, "$", _fit(kind)[1]), F.schema_of_variant(value)
+    value_as_type, type_name = F.try_variant_get(value, "$", _fit(kind)[1]), F.schema_of_variant(value)
     if isinstance(kind, Region):
         numbers = F.try_variant_get(value, "$", "array<string>")
         return F.when(
-            given.startswith("ARRAY"), F.concat(F.lit("POINT ("), F.concat_ws(" ", numbers), F.lit(")"))
-        ).otherwise(taken)
+            type_name.startswith("ARRAY"), F.concat(F.lit("POINT ("), F.concat_ws(" ", numbers), F.lit(")"))
+        ).otherwise(value_as_type)
     if not isinstance(kind, Timestamp):
-        return taken
-    since_1970 = F.timestamp_micros(F.when(given == "BIGINT", F.try_variant_get(value, "$", "bigint")))
-    moment = F.coalesce(since_1970, F.when(given == "TIMESTAMP", F.try_variant_get(value, "$", "timestamp")))
-    return F.coalesce(F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"), taken)
+        return value_as_type
+    since_1970 = F.timestamp_micros(F.when(type_name == "BIGINT", F.try_variant_get(value, "$", "bigint")))
+    moment = F.coalesce(since_1970, F.when(type_name == "TIMESTAMP", F.try_variant_get(value, "$", "timestamp")))
+    return F.coalesce(F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"), value_as_type)

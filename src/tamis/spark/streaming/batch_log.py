@@ -43,17 +43,17 @@ class BatchReport(msgspec.Struct, frozen=True):
 def batch_reports(checkpoint: str | Path) -> list[BatchReport]:
     """Return what the finished micro-batches of a stream did, in their order."""
     log = Path(checkpoint) / "tamis"
-    found = [msgspec.json.decode(path.read_bytes(), type=BatchReport) for path in log.glob("*.end.json")]
-    return sorted(found, key=lambda one: one.batch)
+    reports = [msgspec.json.decode(path.read_bytes(), type=BatchReport) for path in log.glob("*.end.json")]
+    return sorted(reports, key=lambda report: report.batch)
 
 
 def versions_in_use(checkpoint: str | Path) -> set[str]:
     """Return the versions that a stream may need again: those of batches that did not end, and of the last one."""
     log = Path(checkpoint) / "tamis"
     begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in log.glob("*.begin.json")]
-    ended = {one.batch for one in batch_reports(checkpoint)}
-    last = max((one.batch for one in begun), default=-1)
-    return {one.version for one in begun if one.batch not in ended or one.batch == last}
+    ended = {batch.batch for batch in batch_reports(checkpoint)}
+    last = max((batch.batch for batch in begun), default=-1)
+    return {batch.version for batch in begun if batch.batch not in ended or batch.batch == last}
 
 
 def write_once(path: Path, content: bytes) -> None:

@@ -171,12 +171,12 @@ class _Stream:
 
     def _own(self, target: Path) -> _Batch:
         """Return what a batch tells of itself; another stream's in our place is an error: ours would be lost."""
-        found = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
-        if found.stream != self._stream():
+        batch_file = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
+        if batch_file.stream != self._stream():
             raise ModelError(
                 f"{target} was written by a stream with another checkpoint; give each checkpoint an output of its own"
             )
-        return found
+        return batch_file
 
     def _deliver(self, events: DataFrame, begin: Begin, sink: str) -> None:
         """Match, hand the deliveries to a sink, keep the rejected events beside the checkpoint."""
@@ -195,13 +195,13 @@ class _Stream:
 
     def _counted(self, events: DataFrame, begin: Begin) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
         """Return deliveries and rejected events, and a function that gives their counts when they were written."""
-        seen, found = Observation(), Observation()
-        rows = self._rows(events.observe(seen, F.count(F.lit(1)).alias("events"), self._oldest()), begin)
+        events_counter, deliveries_counter = Observation(), Observation()
+        rows = self._rows(events.observe(events_counter, F.count(F.lit(1)).alias("events"), self._oldest()), begin)
         is_rejected = F.col("reason").isNotNull()
         counted = rows.observe(
-            found, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
+            deliveries_counter, F.count_if(~is_rejected).alias("deliveries"), F.count_if(is_rejected).alias("rejected")
         )
-        return counted, lambda: {**seen.get, **found.get}
+        return counted, lambda: {**events_counter.get, **deliveries_counter.get}
 
     def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
         """Match, write aside, rename."""
@@ -224,15 +224,15 @@ class _Stream:
 
     def _oldest(self) -> Column:
         """Return when the oldest event happened, in microseconds since 1970; null where nothing tells."""
-        told = F.lit(None).cast("long") if self.event_time is None else F.unix_micros(F.col(quoted(self.event_time)))
-        return F.min(told).alias("oldest")
+        moment = F.lit(None).cast("long") if self.event_time is None else F.unix_micros(F.col(quoted(self.event_time)))
+        return F.min(moment).alias("oldest")
 
     def _rows(self, events: DataFrame, begin: Begin) -> DataFrame:
         """Return deliveries and rejected events, as the batch was begun."""
         schema = Schema.from_json(self.schema) if self.schema is not None else None
         version = f"{self.directory}/{begin.version}"
-        whose = (self.namespace, self.namespace_column)
-        plan = MatchPlan(events, version, schema, self.event_id, *whose, self.payload)
+        namespaces = (self.namespace, self.namespace_column)
+        plan = MatchPlan(events, version, schema, self.event_id, *namespaces, self.payload)
         return plan.deliveries(begin.now, rejects=True)
 
 
@@ -251,10 +251,10 @@ def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:
         raise TableError(f"there is no finished batch in {output} yet")
     about = msgspec.json.decode((finished[-1] / "_batch.json").read_bytes(), type=_Batch)
     columns = T.StructType.fromJson(msgspec.json.decode(about.columns))
-    found = [str(part) for batch in finished for part in [batch / f"outcome={outcome}"] if part.is_dir()]
-    if not found:
+    parts = [str(part) for batch in finished for part in [batch / f"outcome={outcome}"] if part.is_dir()]
+    if not parts:
         return spark.createDataFrame([], columns.add("batch", T.IntegerType()))
-    return spark.read.option("basePath", str(output)).schema(_with_places(columns)).parquet(*found).drop("outcome")
+    return spark.read.option("basePath", str(output)).schema(_with_places(columns)).parquet(*parts).drop("outcome")
 
 
 def _with_places(columns: T.StructType) -> T.StructType:

@@ -87,25 +87,27 @@ def sync_stream(
     require(changes, ["id", "filter", operation, version], "the stream of changes")
     if schema is None and snapshot.find_newest(directory) is None:
         raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
-    place = str(Path(checkpoint).absolute())
+    checkpoint_path = str(Path(checkpoint).absolute())
     location = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
-    task = _SyncBatch(location, place, None if schema is None else schema.to_json(), operation, version)
-    writer = changes.writeStream.foreachBatch(task.run).option("checkpointLocation", place)
+    task = _SyncBatch(location, checkpoint_path, None if schema is None else schema.to_json(), operation, version)
+    writer = changes.writeStream.foreachBatch(task.run).option("checkpointLocation", checkpoint_path)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
 def sync_reports(checkpoint: str | Path) -> list[SyncedBatch]:
     """Return what the finished micro-batches of `sync_stream` did, in their order."""
-    found = [msgspec.json.decode(path.read_bytes(), type=SyncedBatch) for path in _log(checkpoint).glob("*.sync.json")]
-    return sorted(found, key=lambda report: report.batch)
+    reports = [
+        msgspec.json.decode(path.read_bytes(), type=SyncedBatch) for path in _log(checkpoint).glob("*.sync.json")
+    ]
+    return sorted(reports, key=lambda report: report.batch)
 
 
 def read_quarantine(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     """Return the rejected changes of `sync_stream`, with ``reason``, ``position`` and their ``batch``."""
-    place = _log(checkpoint) / "quarantine"
-    if not place.is_dir():
+    directory = _log(checkpoint) / "quarantine"
+    if not directory.is_dir():
         return no_rejected(spark, "string").withColumn("batch", F.lit(0))
-    return spark.read.parquet(str(place.absolute()))
+    return spark.read.parquet(str(directory.absolute()))
 
 
 def _log(checkpoint: str | Path) -> Path:
@@ -128,12 +130,12 @@ class _SyncBatch:
         rows = changes.persist()
         try:
             report = tidied(changes.sparkSession, unless_overtaken(lambda: self._apply(self._last(rows))))
-            wrong = self._wrong(rows)
-            rejected = report.rejected + wrong.count()
+            bad_rows = self._rejected(rows)
+            rejected = report.rejected + bad_rows.count()
             if rejected:
-                place = _log(self.checkpoint) / "quarantine" / f"batch={batch}"
-                kept = report.quarantine.select(wrong.columns).union(wrong)
-                kept.coalesce(1).write.mode("overwrite").parquet(str(place))
+                directory = _log(self.checkpoint) / "quarantine" / f"batch={batch}"
+                quarantined = report.quarantine.select(bad_rows.columns).union(bad_rows)
+                quarantined.coalesce(1).write.mode("overwrite").parquet(str(directory))
             report.release()
         finally:
             rows.unpersist()
@@ -152,30 +154,32 @@ class _SyncBatch:
         """Return the last change of each rule; several that differ at one version are left to the compiler."""
         kind = F.lower(F.col(quoted(self.operation)).cast("string"))
         namespace = F.col("namespace").cast("string") if "namespace" in changes.columns else F.lit(None)
-        whose = Window.partitionBy(F.coalesce(namespace, F.lit(DEFAULT_NAMESPACE)), "id")
+        window = Window.partitionBy(F.coalesce(namespace, F.lit(DEFAULT_NAMESPACE)), "id")
         marked = changes.where(self._problem().isNull() & ~kind.isin(*_IGNORED)).withColumn(
             DELETED, kind.isin(*_DELETES)
         )
-        latest = F.rank().over(whose.orderBy(F.col(quoted(self.version)).desc(), F.col(DELETED)))
+        latest = F.rank().over(window.orderBy(F.col(quoted(self.version)).desc(), F.col(DELETED)))
         return marked.withColumn("__latest", latest).where("__latest = 1").drop("__latest")
 
     def _problem(self) -> Column:
         """Return why a change cannot be ordered or understood; null when it can."""
         kind = F.col(quoted(self.operation)).cast("string")
-        known = F.lower(kind).isin(*_UPSERTS, *_DELETES, *_IGNORED)
-        told = F.concat(F.lit("the operation is "), F.coalesce(kind, F.lit("missing")))
-        reason = F.when(~F.coalesce(known, F.lit(False)), F.concat(told, F.lit("; use insert, update or delete")))
+        is_known = F.lower(kind).isin(*_UPSERTS, *_DELETES, *_IGNORED)
+        message = F.concat(F.lit("the operation is "), F.coalesce(kind, F.lit("missing")))
+        reason = F.when(~F.coalesce(is_known, F.lit(False)), F.concat(message, F.lit("; use insert, update or delete")))
         return reason.when(F.col(quoted(self.version)).isNull(), F.lit("there is no version to order the change by"))
 
-    def _wrong(self, changes: DataFrame) -> DataFrame:
+    def _rejected(self, changes: DataFrame) -> DataFrame:
         """Return the changes that cannot be understood, in the form of rejected rules."""
-        given = set(changes.columns)
+        columns = set(changes.columns)
         form = compiled_form(id_type(changes, "id"))
-        wrong = changes.withColumn("reason", self._problem()).where("reason IS NOT NULL")
-        told = {"id", "namespace", "filter", "reason"} & (given | {"reason"})
-        return wrong.select(
+        rejected = changes.withColumn("reason", self._problem()).where("reason IS NOT NULL")
+        kept_columns = {"id", "namespace", "filter", "reason"} & (columns | {"reason"})
+        return rejected.select(
             *(
-                (F.col(field.name) if field.name in told else F.lit(None)).cast(field.dataType).alias(field.name)
+                (F.col(field.name) if field.name in kept_columns else F.lit(None))
+                .cast(field.dataType)
+                .alias(field.name)
                 for field in form
                 if field.name not in ("lo", "hi")
             )

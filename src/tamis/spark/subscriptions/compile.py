@@ -50,17 +50,17 @@ def compiled_form(id_kind: str) -> T.StructType:
 class Compiled(tuple[DataFrame, DataFrame]):
     """``accepted, rejected``: two answers from the same compiled rows, which Spark keeps until `release`."""
 
-    _kept: DataFrame
+    _cached: DataFrame
 
-    def __new__(cls, accepted: DataFrame, rejected: DataFrame, kept: DataFrame) -> Compiled:
-        """Make the pair; ``kept`` are the rows that both come from."""
+    def __new__(cls, accepted: DataFrame, rejected: DataFrame, cached: DataFrame) -> Compiled:
+        """Make the pair; ``cached`` are the rows that both come from."""
         pair = super().__new__(cls, (accepted, rejected))
-        pair._kept = kept
+        pair._cached = cached
         return pair
 
     def release(self) -> None:
         """Release what Spark caches of the rows; a later read compiles them again."""
-        self._kept.unpersist()
+        self._cached.unpersist()
 
 
 def compile_subscriptions(
@@ -117,15 +117,15 @@ def no_rejected(spark: SparkSession, id_kind: str) -> DataFrame:
 
 def prepared_rules(frame: DataFrame, kind: str, sources: tuple[str, ...] = ("filter",)) -> DataFrame:
     """Return id, namespace, expires and metadata in one form, and the columns the filters come from."""
-    given = set(frame.columns)
-    namespace = F.col("namespace").cast("string") if "namespace" in given else F.lit(None).cast("string")
-    metadata = F.col("metadata") if "metadata" in given else F.lit(None).cast("map<string, string>")
-    if "metadata" in given and frame.schema["metadata"].dataType.simpleString() != "map<string,string>":
+    present = set(frame.columns)
+    namespace = F.col("namespace").cast("string") if "namespace" in present else F.lit(None).cast("string")
+    metadata = F.col("metadata") if "metadata" in present else F.lit(None).cast("map<string, string>")
+    if "metadata" in present and frame.schema["metadata"].dataType.simpleString() != "map<string,string>":
         raise TableError("column 'metadata': expected map<string,string>")
     return frame.select(
         F.col("id").cast(kind).alias("id"),
         F.coalesce(namespace, F.lit(DEFAULT_NAMESPACE)).alias("namespace"),
-        (_expires(frame) if "expires" in given else F.lit(None).cast("string")).alias("expires"),
+        (_expires(frame) if "expires" in present else F.lit(None).cast("string")).alias("expires"),
         metadata.alias("metadata"),
         *(_source(frame, name) for name in sources),
     )

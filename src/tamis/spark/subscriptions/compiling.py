@@ -68,7 +68,7 @@ def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterat
     Those that are asked for the text of any value are among them, also where the schema has another scalar type.
     A text that cannot be read, or that contradicts an earlier one, teaches nothing.
     """
-    given = schema = Schema.from_json(task.schema)
+    declared = schema = Schema.from_json(task.schema)
     named: set[str] = set()
     for batch in batches:
         for text in batch.column("filter").drop_null().to_pylist():
@@ -76,7 +76,7 @@ def learn_batches(batches: Iterator[pa.RecordBatch], *, task: Compile) -> Iterat
                 node = parse(text)
                 named.update(leaf.attribute for leaf in leaves(node) if not isinstance(leaf, Calculated | Constant))
                 schema = learn_from_node(as_text(schema, node), node)
-    names = sorted(name for name in named | set(schema) if name not in given or schema[name] != given[name])
+    names = sorted(name for name in named | set(schema) if name not in declared or schema[name] != declared[name])
     types = [Schema({name: schema[name]}).to_json() if name in schema else None for name in names]
     columns = [pa.array(names, pa.string()), pa.array(types, pa.string())]
     yield pa.RecordBatch.from_arrays(columns, ["attribute", "type"])
@@ -90,8 +90,10 @@ def as_text(schema: Schema, node: Node) -> Schema:
     Schema({'n': String(coerce=True), 'm': Number(lo=None, hi=None)})
     """
     text = String(coerce=True)
-    asked = {leaf.attribute for leaf in leaves(node) if isinstance(leaf, TextTest)}
-    changed = {name: text for name in asked if isinstance(schema.get(name), ScalarType) and schema[name] != text}
+    text_attributes = {leaf.attribute for leaf in leaves(node) if isinstance(leaf, TextTest)}
+    changed = {
+        name: text for name in text_attributes if isinstance(schema.get(name), ScalarType) and schema[name] != text
+    }
     return Schema({**schema, **changed}) if changed else schema
 
 
@@ -102,7 +104,7 @@ class _Compiler:
         self.schema = reader.schema
         self._form = form
         self._reader = reader
-        self._good: set[str] = set()
+        self._accepted_texts: set[str] = set()
 
     def texts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield accepted and rejected rows whose filters are texts."""
@@ -110,7 +112,7 @@ class _Compiler:
         sources = texts.to_pylist()
         errors = self._bad_texts(sources)
         problems = {row: errors[text] for row, text in enumerate(sources) if text in errors} if errors else {}
-        yield from self._told(batch, texts, problems)
+        yield from self._split_by_problem(batch, texts, problems)
 
     def typed(self, batch: pa.RecordBatch, typed: TypedTexts) -> Iterator[pa.RecordBatch]:
         """Yield accepted and rejected rows whose filters were written from typed columns."""
@@ -119,42 +121,42 @@ class _Compiler:
             sources = typed.texts.to_pylist()
             errors = self._bad_texts(sources)
             problems |= {row: errors[text] for row, text in enumerate(sources) if text in errors}
-        yield from self._told(batch, typed.texts, problems)
+        yield from self._split_by_problem(batch, typed.texts, problems)
 
-    def _told(
+    def _split_by_problem(
         self, batch: pa.RecordBatch, texts: pa.Array, problems: Mapping[int, ModelError]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose texts have no problem, and the others with their reasons."""
-        known = _Known(batch)
-        good = np.array(texts.is_valid())
-        good[list(problems)] = False
-        accepted = known.is_plain & good
+        table_rows = _Rows(batch)
+        is_good = np.array(texts.is_valid())
+        is_good[list(problems)] = False
+        accepted = table_rows.is_plain & is_good
         texts = texts.cast(pa.string())
-        yield self._accepted(known, accepted, {"filter": texts})
-        yield from self._rejected(known, ~accepted, problems, texts)
+        yield self._accepted(table_rows, accepted, {"filter": texts})
+        yield from self._rejected(table_rows, ~accepted, problems, texts)
 
     def boxes(self, batch: pa.RecordBatch, typed: TypedColumns) -> Iterator[pa.RecordBatch]:
         """Yield accepted and rejected rows that are boxes."""
-        lo, hi, wrong = boxes_of(batch, typed, self.schema)
-        known = _Known(batch)
-        accepted = known.is_plain & ~wrong
-        yield self._accepted(known, accepted, {"lo": _lists(lo), "hi": _lists(hi)})
+        lo, hi, is_wrong = boxes_of(batch, typed, self.schema)
+        table_rows = _Rows(batch)
+        accepted = table_rows.is_plain & ~is_wrong
+        yield self._accepted(table_rows, accepted, {"lo": _lists(lo), "hi": _lists(hi)})
         rejected = np.flatnonzero(~accepted)
         if len(rejected):
-            found = {row: box_problem(lo[row], hi[row], self.schema) for row in rejected.tolist()}
-            problems = {row: problem for row, problem in found.items() if problem is not None}
-            yield from self._rejected(known, ~accepted, problems, texts_of(batch, typed, self.schema).texts)
+            checked = {row: box_problem(lo[row], hi[row], self.schema) for row in rejected.tolist()}
+            problems = {row: problem for row, problem in checked.items() if problem is not None}
+            yield from self._rejected(table_rows, ~accepted, problems, texts_of(batch, typed, self.schema).texts)
 
     def _bad_texts(self, sources: Sequence[str | None]) -> dict[str, ModelError]:
         """Return the errors of the texts that mean nothing."""
-        new = [text for text in dict.fromkeys(sources) if text is not None and text not in self._good]
-        errors = {new[place]: error for place, error in self._reader.find_bad(new).items()}
-        if len(self._good) < _REMEMBERED:
-            self._good.update(text for text in new if text not in errors)
+        new = [text for text in dict.fromkeys(sources) if text is not None and text not in self._accepted_texts]
+        errors = {new[index]: error for index, error in self._reader.find_bad(new).items()}
+        if len(self._accepted_texts) < _REMEMBERED:
+            self._accepted_texts.update(text for text in new if text not in errors)
         return errors
 
-    def _accepted(self, known: _Known, chosen: Mask, more: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        columns, rows = {**known.columns, **more}, pa.array(np.flatnonzero(chosen))
+    def _accepted(self, table_rows: _Rows, chosen: Mask, more: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        columns, rows = {**table_rows.columns, **more}, pa.array(np.flatnonzero(chosen))
         arrays = [
             columns[field.name].take(rows) if field.name in columns else pa.nulls(len(rows), field.type)
             for field in self._form
@@ -162,39 +164,42 @@ class _Compiler:
         return pa.RecordBatch.from_arrays(arrays, schema=self._form)
 
     def _rejected(
-        self, known: _Known, chosen: Mask, problems: Mapping[int, ModelError], texts: pa.Array
+        self, table_rows: _Rows, chosen: Mask, problems: Mapping[int, ModelError], texts: pa.Array
     ) -> Iterator[pa.RecordBatch]:
         """Yield the chosen rows with their reasons; ``problems`` says what is wrong with filters."""
         rows = np.flatnonzero(chosen)
         if not len(rows):
             return
         errors = [
-            known.find_problem(row) or problems.get(row) or TableError("there is no filter") for row in rows.tolist()
+            table_rows.find_problem(row) or problems.get(row) or TableError("there is no filter")
+            for row in rows.tolist()
         ]
         reasons = pa.array([str(error) for error in errors], pa.string())
         positions = pa.array([getattr(error, "position", None) for error in errors], pa.int32())
-        columns = {**known.columns, "filter": texts}
-        told = {name: column.take(pa.array(rows)) for name, column in columns.items()}
-        told |= {"reason": reasons, "position": positions}
+        columns = {**table_rows.columns, "filter": texts}
+        selected = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        selected |= {"reason": reasons, "position": positions}
         yield pa.RecordBatch.from_arrays(
-            [told.get(field.name, pa.nulls(len(rows), field.type)) for field in self._form], schema=self._form
+            [selected.get(field.name, pa.nulls(len(rows), field.type)) for field in self._form], schema=self._form
         )
 
 
-class _Known:
+class _Rows:
     """What a batch says of its rows besides their filters."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         ends = pc.dictionary_encode(batch.column("expires"))
         moments = [end_of(text) for text in ends.dictionary.to_pylist()]
-        expires = pa.array([one if isinstance(one, int) else None for one in moments], pa.int64()).take(ends.indices)
+        expires = pa.array([moment if isinstance(moment, int) else None for moment in moments], pa.int64()).take(
+            ends.indices
+        )
         names = ("id", "namespace", "metadata")
         self.columns = {**{name: batch.column(name) for name in names}, "expires": expires}
         self._conflict = np.asarray(batch.column("conflict").fill_null(False))
         self._end_errors = {
-            text: one
-            for text, one in zip(ends.dictionary.to_pylist(), moments, strict=True)
-            if isinstance(one, TableError)
+            text: moment
+            for text, moment in zip(ends.dictionary.to_pylist(), moments, strict=True)
+            if isinstance(moment, TableError)
         }
         self._ends = batch.column("expires")
         unread = np.asarray(pc.and_(self._ends.is_valid(), expires.is_null()))

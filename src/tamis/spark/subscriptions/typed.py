@@ -35,10 +35,10 @@ class TypedColumns:
     equal: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, given: Mapping[str, str | tuple[str | None, str | None]], schema: Schema) -> TypedColumns:
+    def of(cls, columns: Mapping[str, str | tuple[str | None, str | None]], schema: Schema) -> TypedColumns:
         """Check what a user says of his columns."""
         bounds, equal = [], []
-        for attribute, source in given.items():
+        for attribute, source in columns.items():
             if attribute not in schema:
                 raise SchemaError(attribute, f"unknown; the schema has {', '.join(schema)}")
             kind = schema[attribute]
@@ -89,22 +89,22 @@ def boxes_of(
             lo[:, axis] = _side(batch, lower, -np.inf)
         if upper is not None:
             hi[:, axis] = _side(batch, upper, np.inf)
-    wrong: Mask = np.logical_not(_is_range(lo, hi).all(axis=1))
-    return lo, hi, wrong
+    is_wrong: Mask = np.logical_not(_is_range(lo, hi).all(axis=1))
+    return lo, hi, is_wrong
 
 
 def box_problem(lo: Bounds, hi: Bounds, schema: Schema) -> ModelError | None:
     """Return what is wrong with the sides of one box, if anything."""
-    wrong = np.flatnonzero(~_is_range(lo, hi))
-    if not len(wrong):
+    axes = np.flatnonzero(~_is_range(lo, hi))
+    if not len(axes):
         return None
-    axis = int(wrong[0])
+    axis = int(axes[0])
     return TableError(range_problem(number_names(schema)[axis], lo[axis], hi[axis]))
 
 
 def _is_range(lo: Bounds, hi: Bounds) -> Mask:
-    found: Mask = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
-    return found
+    is_range: Mask = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
+    return is_range
 
 
 def _side(batch: pa.RecordBatch, name: str, open_end: float) -> Bounds:
@@ -131,10 +131,10 @@ def texts_of(batch: pa.RecordBatch, typed: TypedColumns, schema: Schema) -> Type
     columns = [_conditions(batch, name, attribute, op, schema) for attribute, name, op in wanted if name is not None]
     joined = joined_conditions([column.texts for column in columns])
     errors = {row: error for column in reversed(columns) for row, error in column.errors.items()}
-    wrong = np.zeros(batch.num_rows, np.bool_)
-    wrong[list(errors)] = True
+    is_wrong = np.zeros(batch.num_rows, np.bool_)
+    is_wrong[list(errors)] = True
     parts = {part for column in columns for part in column.parts}
-    return TypedTexts(pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), joined), errors, parts)
+    return TypedTexts(pc.if_else(pa.array(is_wrong), pa.scalar(None, pa.string()), joined), errors, parts)
 
 
 def joined_conditions(conditions: list[pa.Array]) -> pa.Array:
@@ -143,7 +143,7 @@ def joined_conditions(conditions: list[pa.Array]) -> pa.Array:
     >>> joined_conditions([pa.array(["a > 1", None, None]), pa.array(["b > 2", "b > 3", None])]).to_pylist()
     ['a > 1 AND b > 2', 'b > 3', 'TRUE']
     """
-    asks = np.logical_or.reduce([np.asarray(one.is_valid()) for one in conditions])
+    asks = np.logical_or.reduce([np.asarray(condition.is_valid()) for condition in conditions])
     first = pc.if_else(pa.array(asks), conditions[0], "TRUE")  # Arrow drops a row in which all are null
     return pc.binary_join_element_wise(first, *conditions[1:], " AND ", null_handling="skip")
 
@@ -163,15 +163,15 @@ def _conditions(batch: pa.RecordBatch, name: str, attribute: str, op: Any, schem
         different = pc.dictionary_encode(values)
     column = column_from(name, kind, different.dictionary)
     errors, texts = _problems(name, column), list[str | None]()
-    for place in range(len(different.dictionary)):
-        value = None if place in errors else column.value(place)
+    for index in range(len(different.dictionary)):
+        value = None if index in errors else column.value(index)
         written_value = None if value is None else _condition(name, attribute, op, kind, value)
         if isinstance(written_value, ModelError):
-            errors[place], written_value = written_value, None
+            errors[index], written_value = written_value, None
         texts.append(written_value)
-    places = different.indices.to_pylist() if errors else ()
-    wrong = {row: errors[place] for row, place in enumerate(places) if place in errors}
-    return TypedTexts(pa.array(texts, pa.string()).take(different.indices), wrong, set(texts) - {None})  # type: ignore[arg-type]
+    indices = different.indices.to_pylist() if errors else ()
+    row_errors = {row: errors[index] for row, index in enumerate(indices) if index in errors}
+    return TypedTexts(pa.array(texts, pa.string()).take(different.indices), row_errors, set(texts) - {None})  # type: ignore[arg-type]
 
 
 def _problems(name: str, column: Column) -> dict[int, ModelError]:

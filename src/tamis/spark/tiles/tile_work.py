@@ -95,9 +95,9 @@ def tiled_subscriptions(
     """Yield each subscription once per tile it goes to, with its tile and its lowest tile."""
     reader, tiling = reader_of(task.schema), msgspec.json.decode(task.tiling, type=Tiling)
     for batch in batches:
-        places, tiles = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
-        lowest = tiles[np.searchsorted(places, places)]  # the first of each subscription
-        columns = [*batch.take(pa.array(places)).columns, pa.array(tiles), pa.array(lowest)]
+        rows, tiles = tiling.of_subscriptions(subscription_extents(batch, reader, tiling.axes))
+        lowest = tiles[np.searchsorted(rows, rows)]  # the first of each subscription
+        columns = [*batch.take(pa.array(rows)).columns, pa.array(tiles), pa.array(lowest)]
         yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
@@ -124,11 +124,11 @@ def tiled_events(
     batches: Iterator[pa.RecordBatch], *, task: MatchTask, tiling: str, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield each event once per tile it lies in, with its tile and its lowest tile first."""
-    schema, known = Schema.from_json(task.schema), msgspec.json.decode(tiling, type=Tiling)
+    schema, read_tiling = Schema.from_json(task.schema), msgspec.json.decode(tiling, type=Tiling)
     for batch in batches:
         events = EventTable.of(attributes(batch, task.names), schema)
-        places, tiles, low = known.of_events(dict(events.columns), batch.num_rows)
-        columns = [pa.array(tiles), pa.array(low), *batch.take(pa.array(places)).columns]
+        rows, tiles, low = read_tiling.of_events(dict(events.columns), batch.num_rows)
+        columns = [pa.array(tiles), pa.array(low), *batch.take(pa.array(rows)).columns]
         yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
@@ -141,11 +141,11 @@ def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterat
             low = np.asarray(batch.column(LOW))
             events = EventTable.of(attributes(batch, task.names), schema)
             if task.rejects and events.bad:  # told once, by the lowest tile of the event
-                bad = {row: error for row, error in events.bad.items() if low[row] == tile}
-                yield rejected(batch, bad, task.output)
+                errors = {row: error for row, error in events.bad.items() if low[row] == tile}
+                yield rejected(batch, errors, task.output)
             if opened is not None:
                 matches = opened.engine.match_table(events, namespace=task.namespace, on_bad="skip")
-                pace.found = len(matches)
+                pace.n_matches = len(matches)
                 yield from _owned(batch, matches, opened, low, tile, task)
 
 
@@ -182,13 +182,13 @@ def _owned(
 ) -> Iterator[pa.RecordBatch]:
     step = 200_000
     for first in range(0, len(matches), step):
-        places = events_of(matches.offsets, slice(first, first + step))
+        event_rows = events_of(matches.offsets, slice(first, first + step))
         rows = matches.rows[first : first + step]
-        owner = opened.tiling.owner(low[places], opened.low[task.namespace][rows])
+        owner = opened.tiling.owner(low[event_rows], opened.low[task.namespace][rows])
         chosen = np.flatnonzero(owner == tile)
         if len(chosen):
-            told = [metadata_of(opened.engine, task.namespace, rows[chosen])] if task.metadata else []
-            yield delivered(batch, places[chosen], matches.ids.to_arrow(rows[chosen]), task.output, told)
+            metadata = [metadata_of(opened.engine, task.namespace, rows[chosen])] if task.metadata else []
+            yield delivered(batch, event_rows[chosen], matches.ids.to_arrow(rows[chosen]), task.output, metadata)
 
 
 def _by_tile(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -237,9 +237,9 @@ def _set_boxes(
     )
     for number, axis in enumerate(axes):
         if axis.side == "value":
-            place = names.index(axis.attribute)
-            extents.lo[rows, number], extents.hi[rows, number] = lo[:, place], hi[:, place]
-            extents.missing[rows, number] = (lo[:, place] == -np.inf) & (hi[:, place] == np.inf)
+            column = names.index(axis.attribute)
+            extents.lo[rows, number], extents.hi[rows, number] = lo[:, column], hi[:, column]
+            extents.missing[rows, number] = (lo[:, column] == -np.inf) & (hi[:, column] == np.inf)
 
 
 def _columns(batch: pa.RecordBatch, *names: str) -> list[list[Any]]:

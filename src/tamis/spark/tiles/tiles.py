@@ -61,12 +61,17 @@ def write_tiles(accepted: DataFrame, place: Place, schema: Schema, tiling: Tilin
     # A line per part of a tile, from the attempts that succeeded.
     built = [read_tile_part(row.part) for row in rows.mapInArrow(partial(build_tiles, task=task), TILED).collect()]
     if place.is_remote:
-        built = [TilePart(one.tile, msgspec.structs.replace(one.part, home=place.home)) for one in built]
-    parts = {tile: [one.part for one in built if one.tile == tile] for tile in sorted({one.tile for one in built})}
-    copies = sum(one.part.n_rows for one in built)
+        built = [
+            TilePart(tile_part.tile, msgspec.structs.replace(tile_part.part, home=place.home)) for tile_part in built
+        ]
+    parts = {
+        tile: [tile_part.part for tile_part in built if tile_part.tile == tile]
+        for tile in sorted({tile_part.tile for tile_part in built})
+    }
+    copies = sum(tile_part.part.n_rows for tile_part in built)
     tiles = Tiles(tiling, parts, copies / max(accepted.count(), 1))
     (place.staging / TILES).write_bytes(msgspec.json.encode(tiles))
-    return [one.part for one in built]
+    return [tile_part.part for tile_part in built]
 
 
 def read_tiles(version: Path, manifest: Manifest) -> Tiles | None:
@@ -93,7 +98,9 @@ def cut_tiles(accepted: DataFrame, axes: list[Axis], schema: Schema, n: int) -> 
     middles = middles_of(accepted, axes, schema)
     steps = [i / per_axis for i in range(1, per_axis)]
     cuts = middles.approxQuantile(middles.columns, steps, 0.5 / per_axis)
-    return Tiling([Axis(axis.attribute, axis.side, sorted(set(found))) for axis, found in zip(axes, cuts, strict=True)])
+    return Tiling(
+        [Axis(axis.attribute, axis.side, sorted(set(axis_cuts))) for axis, axis_cuts in zip(axes, cuts, strict=True)]
+    )
 
 
 def middles_of(accepted: DataFrame, axes: list[Axis], schema: Schema) -> DataFrame:

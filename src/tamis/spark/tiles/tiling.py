@@ -74,17 +74,17 @@ class Tiling(msgspec.Struct, frozen=True):
     def number(self, cells: Sequence[Cells]) -> Cells:
         """Return the tiles with these cells, one array of cells per axis."""
         tiles: Cells = np.zeros(len(cells[0]), np.int32)
-        for axis, one in zip(self.axes, cells, strict=True):
-            tiles = tiles * np.int32(axis.n) + one
+        for axis, cell in zip(self.axes, cells, strict=True):
+            tiles = tiles * np.int32(axis.n) + cell
         return tiles
 
     def cells(self, tiles: Cells) -> list[Cells]:
         """Return the cells of tiles, an array per axis."""
-        found = []
+        numbers = []
         for axis in reversed(self.axes):
-            found.append(tiles % np.int32(axis.n))
+            numbers.append(tiles % np.int32(axis.n))
             tiles = tiles // np.int32(axis.n)
-        return found[::-1]
+        return numbers[::-1]
 
     def owner(self, a: Cells, b: Cells) -> Cells:
         """Return the tile that owns a pair, given the lowest tile of either."""
@@ -98,7 +98,7 @@ class Tiling(msgspec.Struct, frozen=True):
             first = axis.cells(lo)
             width = (np.where(lo <= hi, axis.cells(hi) - first + 1, 0) + absent)[rows]
             steps = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
-            rows, cells = np.repeat(rows, width), [np.repeat(one, width) for one in cells]
+            rows, cells = np.repeat(rows, width), [np.repeat(cell, width) for cell in cells]
             is_absent = absent[rows]
             cells.append(np.where(is_absent & (steps == 0), 0, first[rows] + steps - is_absent).astype(np.int32))
         return rows, self.number(cells)
@@ -108,12 +108,12 @@ class Tiling(msgspec.Struct, frozen=True):
         spans = [_span(axis, columns.get(axis.attribute), n) for axis in self.axes]
         low = self.number([first for first, _ in spans])
         events, cells = np.arange(n), [first for first, _ in spans]
-        for place, (first, last) in enumerate(spans):
+        for number, (first, last) in enumerate(spans):
             width = (last - first + 1)[events]
             steps = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
             events = np.repeat(events, width)
-            cells = [np.repeat(one, width) for one in cells]
-            cells[place] = cells[place] + steps.astype(np.int32)
+            cells = [np.repeat(cell, width) for cell in cells]
+            cells[number] = cells[number] + steps.astype(np.int32)
         return events, self.number(cells), low[events]
 
 
@@ -144,16 +144,16 @@ def axes_for(names: Sequence[str], schema: Schema) -> list[Axis]:
 
 def hull(filters: Sequence[Filter], axis: Axis) -> Extent:
     """Return the least extent on an axis that holds everything the filters can match."""
-    extents = [_filter_extent(one, axis) for one in filters]
+    extents = [_filter_extent(filter, axis) for filter in filters]
     if not extents:
         return math.inf, -math.inf, False
     lows, highs, missing = zip(*extents, strict=True)
     return min(lows), max(highs), any(missing)
 
 
-def _filter_extent(one: Filter, axis: Axis) -> Extent:
+def _filter_extent(filter: Filter, axis: Axis) -> Extent:
     lo, hi, missing = _EVERYTHING
-    for constraint in one.constraints:
+    for constraint in filter.constraints:
         if constraint.attribute == axis.attribute:
             low, high, absent = _extent(constraint, axis)
             lo, hi, missing = max(lo, low), min(hi, high), missing and absent
@@ -203,5 +203,5 @@ def _values(axis: Axis, values: Any, rows: npt.NDArray[np.intp]) -> tuple[npt.ND
             return rounded, rounded
         return np.nextafter(rounded, -np.inf), np.nextafter(rounded, np.inf)
     bounds = shapely.bounds(values[rows]).reshape(-1, 4)
-    place = 0 if axis.side == "x" else 1
-    return bounds[:, place], bounds[:, place + 2]
+    side = 0 if axis.side == "x" else 1
+    return bounds[:, side], bounds[:, side + 2]

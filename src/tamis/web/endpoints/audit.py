@@ -1,4 +1,4 @@
-"""``GET /v1/audit``: who did what, for those who run the broker."""
+"""``GET /v1/audit``: who did what, for admins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def read_audit(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     before = whole_number(query["before"], "before", 2**53) if "before" in query else None
     page = server.broker.read_audit(before, limit)
-    shown = [_shown(one) for one in page if _may_see(rights, one)]
+    shown = [_shown(record) for record in page if _may_see(rights, record)]
     return JSONResponse({"deeds": shown, "next": page[-1].number if page and len(page) == limit else None})
 
 

@@ -1,4 +1,4 @@
-"""``POST /v1/comparison``: what each link policy would cost for the subscriptions and events that are here.
+"""``POST /v1/comparison``: what each link policy would cost for the subscriptions and events of this broker.
 
 The broker's subscriptions and its last events go through a simulated tree of brokers, once per policy, or through
 peers that arrange themselves in a distributed R-tree. All deliver the same; they differ in messages, bytes and table
@@ -9,6 +9,7 @@ of it is computed in a worker process (`tamis.web.work`).
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -23,10 +24,10 @@ from tamis.web.work.pool import COMPARISON
 
 __all__ = ["compare"]
 
-#: How much goes through the simulated network, so that an answer takes seconds.
+#: Limits of the simulated network, so that an answer takes seconds.
 MOST_BROKERS, MOST_SUBSCRIPTIONS, MOST_EVENTS = 31, 300, 200
 
-#: What is compared when nothing is named: without tables, without covering, with it, merged; and peers.
+#: The default: no tables, tables without covering, with covering, with merging; and an overlay of peers.
 DEFAULT_POLICIES = ("flood", "every", "covering", "merging", "drtree")
 
 #: Policies of one comparison, without duplicates; there are fewer.
@@ -34,30 +35,38 @@ MOST_POLICIES = 32
 
 
 async def compare(request: Request) -> Response:
-    """Compare policies on what is here; takes some seconds, while the broker goes on."""
+    """Compare policies; this takes some seconds, while the broker goes on."""
     server = server_of(request)
     rights = demand_overview(request).rights
-    body = await read_json(request)
-    brokers, policies = body.get("brokers", 7), body.get("policies", list(DEFAULT_POLICIES))
-    if isinstance(brokers, bool) or not isinstance(brokers, int) or not 2 <= brokers <= MOST_BROKERS:
-        raise ModelError(f"brokers: a whole number from 2 to {MOST_BROKERS}")
-    if not isinstance(policies, list) or not all(isinstance(name, str) for name in policies[: MOST_POLICIES + 1]):
-        raise ModelError("policies: a list of names")
-    if len(policies) > MOST_POLICIES:
-        raise ModelError(f"policies: at most {MOST_POLICIES}")
+    brokers, policies, namespace = _settings(await read_json(request))
     broker = server.broker
-    namespace = body.get("namespace", DEFAULT_NAMESPACE)
-    if not isinstance(namespace, str):
-        raise ModelError("namespace: a name")
-    asked = (one for one in reversed(broker.asked.values()) if one.namespace == namespace or not broker.learns)
-    newest = itertools.islice(asked, MOST_SUBSCRIPTIONS)
-    recent = [one for _, one in broker.traffic.recent_events if one.namespace == namespace or not broker.learns]
+    events = [event for _, event in broker.traffic.recent_events if event.namespace == namespace or not broker.learns]
+    messages = (
+        message for message in reversed(broker.asked.values()) if message.namespace == namespace or not broker.learns
+    )
+    newest = itertools.islice(messages, MOST_SUBSCRIPTIONS)
+    subscriptions = [(message.id, msgspec.json.decode(message.filter), message.namespace) for message in newest]
     arguments = server.content_for_worker(namespace) | {
         "brokers": brokers,
-        "policies": list(dict.fromkeys(policies)),
-        "subscriptions": [(one.id, msgspec.json.decode(one.filter), one.namespace) for one in newest][::-1],
+        "policies": policies,
+        "subscriptions": subscriptions[::-1],
     }
-    payloads = server.recent_payloads(recent[-MOST_EVENTS:])
+    payloads = server.recent_payloads(events[-MOST_EVENTS:])
     rows = await server.pool.run(rights.principal, "compare", arguments, payloads, budget=COMPARISON)
-    sizes = {"brokers": brokers, "subscriptions": len(arguments["subscriptions"]), "events": len(payloads)}
+    sizes = {"brokers": brokers, "subscriptions": len(subscriptions), "events": len(payloads)}
     return JSONResponse({**sizes, "policies": rows})
+
+
+def _settings(body: dict[str, Any]) -> tuple[int, list[str], str]:
+    """Return the number of brokers, the policies without duplicates, and the namespace of a request."""
+    brokers, policies = body.get("brokers", 7), body.get("policies", list(DEFAULT_POLICIES))
+    if isinstance(brokers, bool) or not isinstance(brokers, int) or not 2 <= brokers <= MOST_BROKERS:
+        raise ModelError(f"brokers: expected a whole number from 2 to {MOST_BROKERS}")
+    if not isinstance(policies, list) or not all(isinstance(name, str) for name in policies[: MOST_POLICIES + 1]):
+        raise ModelError("policies: expected a list of names")
+    if len(policies) > MOST_POLICIES:
+        raise ModelError(f"policies: expected at most {MOST_POLICIES}, got {len(policies)}")
+    namespace = body.get("namespace", DEFAULT_NAMESPACE)
+    if not isinstance(namespace, str):
+        raise ModelError("namespace: expected a string")
+    return brokers, list(dict.fromkeys(policies)), namespace

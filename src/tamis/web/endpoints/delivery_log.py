@@ -1,8 +1,8 @@
-"""``/v1/subscriptions/{id}/log``: what a subscription got, by cursor, as often as one likes; and its acknowledgement.
+"""``/v1/subscriptions/{id}/log``: the messages of a subscription by cursor, and their acknowledgement.
 
 Reading changes nothing: the same cursors give the same messages (promises G10, P1) as long as they are retained.
-What was acknowledged counts as dealt with and goes when its retention is over. This is the door for readers that keep
-their own place, such as Spark with its checkpoint.
+An acknowledged message is deleted when its retention is over. This endpoint is for readers that store their own
+position, such as Spark with its checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGE = 256
 
 
 async def read_log(request: Request) -> Response:
-    """Give the messages behind ``after``, up to ``upto``, and where the log begins and ends."""
+    """Return the messages behind ``after``, up to ``upto``, and where the log begins and ends."""
     server = server_of(request)
     rights, query = server.rights(request), request.query_params
     link, key = find(server, rights, request)
@@ -37,28 +37,30 @@ async def read_log(request: Request) -> Response:
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
     if after < log.first:
         raise RefusedError(
-            410, f"messages up to {log.cursor(log.first)} are beyond retention; {query['after']} is before"
+            410, f"after: {query['after']} is beyond retention; the log begins behind {log.cursor(log.first)}"
         )
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
-    found = [log.shown(*one) for one in log.read(after, limit, upto)]
-    places = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
-    return JSONResponse(places | {"next": found[-1]["cursor"] if found else log.cursor(after), "messages": found})
+    messages = [log.shown(*entry) for entry in log.read(after, limit, upto)]
+    bounds = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
+    return JSONResponse(
+        bounds | {"next": messages[-1]["cursor"] if messages else log.cursor(after), "messages": messages}
+    )
 
 
 async def acknowledge(request: Request) -> Response:
-    """Take note that everything up to a cursor was dealt with."""
+    """Acknowledge all messages up to a cursor."""
     server = server_of(request)
-    rights, given = server.rights(request), await read_json(request)
+    rights, body = server.rights(request), await read_json(request)
     link, key = find(server, rights, request)
     demand_owner(rights, server.broker.asked[link, key])
-    if given.keys() != {"cursor"} or not isinstance(given["cursor"], str):
+    if body.keys() != {"cursor"} or not isinstance(body["cursor"], str):
         raise ModelError('expected {"cursor": "..."}')
     log = Log(server, link)
-    number = log.place("cursor", given["cursor"])
+    number = log.place("cursor", body["cursor"])
     if number > log.last:
         raise ModelError(f"cursor: the log ends at {log.cursor(log.last)}")
     server.driver.acknowledge(link, number)
-    return JSONResponse({"cursor": given["cursor"]})
+    return JSONResponse({"cursor": body["cursor"]})
 
 
 class Log:
@@ -72,10 +74,13 @@ class Log:
         self.last, self.acknowledged, self.first = self._queue.last, self._queue.acknowledged, self._queue.first
 
     def place(self, name: str, text: str) -> int:
-        """Return the number in a cursor; 410 when it is of a life whose messages are gone."""
+        """Return the number in a cursor; 410 when it is of an epoch whose messages are gone."""
         cursor = Cursor.parse(text, name)
         if cursor.epoch != self._queue.epoch:
-            raise RefusedError(410, f"{name}: {text} is of a former life of this broker, which lost its disk since")
+            raise RefusedError(
+                410,
+                f"{name}: {text} is of a former epoch: this broker has lost its disk since; omit it to start again",
+            )
         return cursor.number
 
     def shown(self, number: int, body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``POST /v1/events``: events come in, and are confirmed when they are on disk."""
+"""``POST /v1/events``: publishes events, which are on disk when the answer is sent; and the last ones, to look at."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _rejected(rejection: Rejection, n: int) -> Exception:
 
 
 async def show_producer(request: Request) -> Response:
-    """Show the last number that was taken of a producer of this principal, null when none was."""
+    """Show the number of the last accepted batch of a producer of this principal, or null."""
     server = server_of(request)
     rights, name = server.rights(request), id_in(request)
     if not rights.may_publish:
@@ -112,17 +112,17 @@ def _producer(name: str) -> str:
 
 def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise ModelError(f"{name}: a batch of a producer has a whole number below 10^18, got {text[:40]!r}")
+        raise ModelError(f"{name}: expected a whole number below 10^18 with a producer, got {text[:40]!r}")
     return int(text)
 
 
 async def recent_events(request: Request) -> Response:
-    """Show the last events that clients published here, the newest first: those that a subscription would get."""
+    """Show the last events that clients published here, the newest first, as far as the caller may see them."""
     server = server_of(request)
     view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "200"), "limit", MAX_PAGE)
-    seen = ((at, event) for at, event in reversed(server.broker.traffic.recent_events) if view.shows(event))
-    shown = [shown_event(server, at, event) for at, event in itertools.islice(seen, limit)]
+    visible = ((at, event) for at, event in reversed(server.broker.traffic.recent_events) if view.shows(event))
+    shown = [shown_event(server, at, event) for at, event in itertools.islice(visible, limit)]
     return JSONResponse({"events": shown})
 
 
@@ -131,13 +131,13 @@ async def recent_deliveries(request: Request) -> Response:
     server = server_of(request)
     view = server.view(request)
     limit = whole_number(request.query_params.get("limit", "50"), "limit", MAX_PAGE)
-    seen = (one for one in reversed(server.broker.traffic.recent_deliveries) if view.shows(one[2].event))
+    visible = (entry for entry in reversed(server.broker.traffic.recent_deliveries) if view.shows(entry[2].event))
     shown = [
         {
             **shown_event(server, at, delivery.event),
             "client": link if view.names(link) else None,
             "subscriptions": list(delivery.subscriptions),
         }
-        for at, link, delivery in itertools.islice(seen, limit)
+        for at, link, delivery in itertools.islice(visible, limit)
     ]
     return JSONResponse({"deliveries": shown})

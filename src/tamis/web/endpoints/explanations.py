@@ -1,4 +1,4 @@
-"""``POST /v1/explain``: why an event matches a subscription or not, and why a neighbour was not told of one."""
+"""``POST /v1/explain``: why an event matches a subscription or not, and why a subscription was not forwarded."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ __all__ = ["explain_event"]
 
 
 #: Where a subscription is kept: its link and its key.
-Place = tuple[Link, str]
+Key = tuple[Link, str]
 
-#: What can be asked.
+#: The bodies of a request.
 EXPECTED = 'expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}'
 
 
 async def explain_event(request: Request) -> Response:
-    """Explain an event against a filter or a subscription, and where a subscription is known."""
+    """Explain an event against a filter or a subscription, and to which neighbours a subscription was forwarded."""
     server = server_of(request)
-    view, asked = server.view(request), await read_json(request)
-    namespace, rights = asked.get("namespace", DEFAULT_NAMESPACE), view.rights
+    view, body = server.view(request), await read_json(request)
+    namespace, rights = body.get("namespace", DEFAULT_NAMESPACE), view.rights
     if not isinstance(namespace, str) or not rights.sees(namespace):
-        raise UnknownSubscriptionError(str(asked.get("id", "")))
+        raise UnknownSubscriptionError(str(body.get("id", "")))
     shown: dict[str, Any] = {}
-    text, id = asked.get("filter"), asked.get("id")
+    text, id = body.get("filter"), body.get("id")
     if id is not None:
-        place = await _place(server, namespace, id, asked.get("client"), rights.principal)
-        text = m.about(server.broker.asked[place]).text
-        shown["links"] = _links(server, *place, with_names=rights.is_admin)
-    if "event" in asked:
-        shown |= await _explained(server, view, namespace, text, asked["event"], id)
+        key = await _find_key(server, namespace, id, body.get("client"), rights.principal)
+        text = m.about(server.broker.asked[key]).text
+        shown["links"] = _links(server, *key, with_names=rights.is_admin)
+    if "event" in body:
+        shown |= await _explained(server, view, namespace, text, body["event"], id)
     if not shown:
         raise ModelError(EXPECTED)
     return JSONResponse(shown)
 
 
-async def _place(server: Server, namespace: str, id: object, client: object, principal: str) -> Place:
+async def _find_key(server: Server, namespace: str, id: object, client: object, principal: str) -> Key:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id must be a string or an integer")
     link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
-    place, known = (link, client_key(link, namespace, id)), server.broker.asked
-    if place in known:
-        return place
-    # A page shows the id, not the client that asked. The search reads all of them, so it is made beside the loop.
-    others = await asyncio.to_thread(_places_of, dict(known), str(id), namespace)
-    if client is not None or not others:
+    key, subscriptions = (link, client_key(link, namespace, id)), server.broker.asked
+    if key in subscriptions:
+        return key
+    # The console shows the id, not the client. The search reads all subscriptions, so it runs in a thread.
+    keys = await asyncio.to_thread(_keys_of, dict(subscriptions), str(id), namespace)
+    if client is not None or not keys:
         raise UnknownSubscriptionError(id)
-    if len(others) > 1:
-        raise ModelError(f"{len(others)} clients have a subscription {id!r}: name one with client")
-    return others[0]
+    if len(keys) > 1:
+        raise ModelError(f'{len(keys)} clients have a subscription {id!r}: set "client" to the name of one')
+    return keys[0]
 
 
-def _places_of(known: Mapping[Place, m.Subscribe], id: str, namespace: str) -> list[Place]:
-    return [place for place, message in known.items() if (str(message.id), message.namespace) == (id, namespace)]
+def _keys_of(subscriptions: Mapping[Key, m.Subscribe], id: str, namespace: str) -> list[Key]:
+    return [key for key, message in subscriptions.items() if (str(message.id), message.namespace) == (id, namespace)]
 
 
 async def _explained(
@@ -90,7 +90,7 @@ def _links(server: Server, link: Link, key: str, *, with_names: bool) -> list[di
     shown: list[dict[str, Any]] = []
     for neighbour in (name for name in server.links.all if not server.broker.link(name).ring):
         stand_in = server.broker.stand_ins(neighbour, (link, key))
-        forwarded, named = not stand_in, stand_in if with_names else [shown_key(one) for one in stand_in]
+        forwarded, named = not stand_in, stand_in if with_names else [shown_key(cover) for cover in stand_in]
         covers = ", ".join(map(shown_key, stand_in))
         reason = "forwarded" if forwarded else f"not forwarded because covered by {covers}"
         shown.append({"link": neighbour, "forwarded": forwarded, "covered_by": named, "reason": reason})

@@ -1,4 +1,4 @@
-"""What a broker did: ``/metrics`` for Prometheus, ``/v1/statistics`` for people, ``/healthz`` for watchers."""
+"""Counters of a broker: ``/metrics`` for Prometheus, ``/v1/statistics`` as JSON, and ``/healthz`` for probes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHARE, MOST_ALWAYS = 0.02, 0.005
 
 
 class Overview:
-    """What a broker did and holds now, for all who ask.
+    """The counters and sizes of a broker, cached for all callers.
 
     Clients with a queue are counted in slices, and a new count is made only when the last one took less than
     `SHARE` of the time since: small brokers show the present, and on large ones a monitor that polls every second costs
@@ -87,14 +87,14 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield what was counted last."""
-        found = self.overview.last
-        for name, value in found["totals"].items():
+        overview = self.overview.last
+        for name, value in overview["totals"].items():
             yield CounterMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
-        for name, value in found["now"].items():
+        for name, value in overview["now"].items():
             yield GaugeMetricFamily(f"tamis_{name}", name.replace("_", " "), value=value)
         for field in ("table_entries", "suppressed", "events", "dropped", "false_positives", "waiting"):
             family = GaugeMetricFamily(f"tamis_link_{field}", f"{field} of a link", labels=["link"])
-            for link in found["links"]:
+            for link in overview["links"]:
                 family.add_metric([link["link"]], link[field])
             yield family
 
@@ -127,11 +127,12 @@ async def metrics(request: Request) -> Response:
 async def statistics(request: Request) -> Response:
     """Show what the broker did, per link and per client."""
     view = demand_overview(request)
-    found = await request.app.state.metrics.overview.fresh()
+    overview = await request.app.state.metrics.overview.fresh()
     slowest = [
-        {**client, "client": client["client"] if view.names(client["client"]) else None} for client in found["slowest"]
+        {**client, "client": client["client"] if view.names(client["client"]) else None}
+        for client in overview["slowest"]
     ]
-    return JSONResponse({**found, "slowest": slowest})
+    return JSONResponse({**overview, "slowest": slowest})
 
 
 async def health(request: Request) -> Response:
@@ -152,7 +153,7 @@ def demand_overview(request: Request) -> View:
     view = server_of(request).view(request)
     rights = view.rights
     if not rights.is_admin and (rights.namespaces is not None or rights.policy is not None):
-        raise RefusedError(403, "this shows all namespaces and events: it needs a token with --admin")
+        raise RefusedError(403, "statistics cover all namespaces and events: use a token made with --admin")
     return view
 
 
@@ -191,7 +192,7 @@ def _totals(server: Server) -> dict[str, float]:
         "commits": disk.commits,
         "commit_changes": disk.changes,
         "commit_seconds": disk.seconds,
-        **{f"webhook_{what}": server.webhooks.counts[what] for what in ("requests", "failures", "deliveries")},
+        **{f"webhook_{name}": server.webhooks.counts[name] for name in ("requests", "failures", "deliveries")},
         **({} if traces is None else traces.counts),
     }
 

@@ -1,12 +1,12 @@
-"""``GET /v1/subscriptions/{id}/events``: what a subscription gets, as server-sent events.
+"""``GET /v1/subscriptions/{id}/events``: the messages of a subscription as server-sent events.
 
 The ``id:`` of a message is its cursor. A reader that comes back with ``Last-Event-ID`` goes on behind it, within
 retention, and that acknowledges everything up to it: the header proves that the message arrived. A reader without one
 begins with the first message that is not acknowledged.
 
-To read acknowledges nothing by itself. Bytes that were written to a socket may never arrive, and a GET that takes
-something away could be caused by a page, a prefetch or a crawler. With ``?ack=auto`` a reader asks for exactly that:
-what was written counts as read, as a live display wants it. Others use ``POST .../acknowledge``.
+Reading alone acknowledges nothing. Bytes that were written to a socket may never arrive, and a page, a prefetch or a
+crawler may send a GET without its user's knowledge. With ``?ack=auto`` each message that was written counts as
+acknowledged, which suits a live display. Other readers use ``POST .../acknowledge``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tamis.web.server import Server, event_id, server_of
 
 __all__ = ["stream"]
 
-#: Seconds after which a silent stream says that it is alive, and looks whether its subscription is there.
+#: Seconds after which a silent stream sends a comment, and checks that its subscription still exists.
 HEARTBEAT = 2.0
 
 #: Messages that are read from the disk at once.
@@ -38,17 +38,17 @@ PAGE = 256
 
 
 async def stream(request: Request) -> Response:
-    """Send deliveries as they come, and those that waited first."""
+    """Send the waiting deliveries, then new ones as they come."""
     server, query = server_of(request), request.query_params
     rights = server.rights(request)
     link, key = find(server, rights, request)
     demand_owner(rights, server.broker.asked[link, key])
     if query.get("ack", "auto") != "auto":
-        raise ModelError(f"ack: expected auto, or no ack, got {query['ack'][:40]!r}")
+        raise ModelError(f"ack: expected 'auto' or no ack parameter, got {query['ack'][:40]!r}")
     limit, last = query.get("limit"), request.headers.get("last-event-id")
-    given = last or query.get("after")
+    cursor = last or query.get("after")
     queue = server.broker.stream(link)
-    after = _cursor(server, given, queue.acknowledged) if given else queue.acknowledged
+    after = _cursor(server, cursor, queue.acknowledged) if cursor else queue.acknowledged
     if last:
         server.driver.acknowledge(link, min(after, queue.last))
     count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
@@ -58,7 +58,7 @@ async def stream(request: Request) -> Response:
 
 
 class _Closing(StreamingResponse):
-    """A response that closes its generator when it ends: a reader who was cut off is gone at once.
+    """A response that closes its generator when it ends, also when its reader was disconnected.
 
     Left to the garbage collector, the generator of an aborted connection would go on watching its subscription.
     """
@@ -79,7 +79,7 @@ class _Stream:
         self._rights = rights
         self._link = link
         self._key = key
-        self._left = count
+        self._remaining = count
         self._acknowledges = acknowledges
         self._news = server.driver.watch(link)
         #: Why the reader may not stay, "" as long as it may.
@@ -90,7 +90,7 @@ class _Stream:
         try:
             with self._server.visitors.staying(self._rights.digest, self._end):
                 yield b"retry: 1000\n\n"
-                while self._left != 0 and self._may_stay():
+                while self._remaining != 0 and self._may_stay():
                     self._news.clear()
                     page = self._page(after)
                     for number, body in page:
@@ -109,8 +109,8 @@ class _Stream:
 
     def _page(self, after: int) -> list[tuple[int, bytes]]:
         """Return the next messages that are on disk, and count them."""
-        page = self._server.broker.stream(self._link).read(after, PAGE)[: self._left]
-        self._left = None if self._left is None else self._left - len(page)
+        page = self._server.broker.stream(self._link).read(after, PAGE)[: self._remaining]
+        self._remaining = None if self._remaining is None else self._remaining - len(page)
         return page
 
     def _end(self, reason: str) -> None:
@@ -145,7 +145,7 @@ class _Stream:
 
 
 def _cursor(server: Server, text: str, acknowledged: int) -> int:
-    """Return the number in a cursor; one of a former life of the broker stands for what is acknowledged."""
+    """Return the number in a cursor; for a cursor of a former epoch, the last acknowledged number."""
     cursor = Cursor.parse(text, "Last-Event-ID")
-    is_of_this_life = cursor.epoch == server.broker.epoch or cursor == Cursor()  # 0-0 is the beginning of any life
-    return cursor.number if is_of_this_life else acknowledged
+    is_of_this_epoch = cursor.epoch == server.broker.epoch or cursor == Cursor()  # 0-0 is the beginning of any epoch
+    return cursor.number if is_of_this_epoch else acknowledged

@@ -1,7 +1,7 @@
-"""``/v1/subscriptions``: standing questions are asked, listed, shown and withdrawn.
+"""``/v1/subscriptions``: makes, lists, shows, changes and removes subscriptions.
 
-A subscription that is made over HTTP is a client of its own, with a queue of its own: what one reader of its stream has
-read says nothing about another subscription.
+A subscription that is made over HTTP is a client of its own, with a queue of its own: reading one subscription does not
+move the position of another.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ AT_ONCE = 32
 
 
 class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
-    """What is posted."""
+    """The body of POST."""
 
     filter: str | dict[str, Any]
     id: SubscriptionId | None = None
@@ -85,7 +85,7 @@ class NewSubscription(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
-    """What is put: the new filter, and what else changes; what is not named stays as it is."""
+    """The body of PUT: the new filter and other changes; a field that is left out stays as it is."""
 
     filter: str | dict[str, Any]
     durable: bool | msgspec.UnsetType = msgspec.UNSET
@@ -97,7 +97,7 @@ class ChangedSubscription(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def create(request: Request) -> Response:
-    """Make a subscription, or many of a JSON array or NDJSON, all or none; they are on disk when the answer comes."""
+    """Make one subscription, or all of a JSON array or NDJSON, or none; they are on disk when the answer is sent."""
     server = server_of(request)
     rights = server.rights(request)
     documents, is_one = await read_objects(request)
@@ -106,18 +106,18 @@ async def create(request: Request) -> Response:
     drafting = Drafting(server.broker.checks, rights, pace)
     await pace.begin()
     try:
-        requests = [one async for one in _drafted_requests(server, rights, documents, drafting, pace)]
+        requests = [message async for message in _drafted_requests(server, rights, documents, drafting, pace)]
     except RowError as error:
         raise _rejected(error.rejection, is_one=is_one) from None
     checked = await server.driver.subscribe(requests, rights, drafts=drafting.drafts, must_be_new=True)
     if isinstance(checked, Rejection):
         raise _rejected(checked, is_one=is_one)
     view = View(server.broker, rights)
-    places = ((link, client_key(link, one.namespace, one.id)) for link, one in requests)
-    shown = [describe(server, view, *place, one) for place, one in zip(places, checked, strict=True)]
+    keys = ((link, client_key(link, message.namespace, message.id)) for link, message in requests)
+    shown = [describe(server, view, *key_pair, message) for key_pair, message in zip(keys, checked, strict=True)]
     if is_one:
-        place = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
-        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{place}"})
+        key_pair = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
+        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{key_pair}"})
     return JSONResponse({"subscriptions": shown, "next": None}, 201)
 
 
@@ -127,10 +127,10 @@ async def _drafted_requests(
     """Yield the subscriptions of a request while they are checked; `RowError` names the first that is refused."""
     for document in documents:
         try:
-            given = _read(document, NewSubscription)
-            link, message = _asked(server, rights, given, await _as_json(given.filter, pace))
+            new = _read(document, NewSubscription)
+            link, message = _message_of(server, rights, new, await _as_json(new.filter, pace))
         except TamisError as error:
-            await drafting.finish()  # one before it may be refused, too
+            await drafting.finish()  # an earlier one may be refused, too
             raise RowError(Rejection(drafting.count, error)) from None
         await drafting.add(message)
         yield link, message
@@ -139,7 +139,7 @@ async def _drafted_requests(
 
 
 class RowError(Exception):
-    """One of many subscriptions is refused."""
+    """A subscription of a request is refused."""
 
     def __init__(self, rejection: Rejection) -> None:
         self.rejection = rejection
@@ -156,7 +156,7 @@ class Drafting:
         self._batch: list[m.Subscribe] = []
 
     async def add(self, message: m.Subscribe) -> None:
-        """Add one more; `RowError` names the first that is refused."""
+        """Add a subscription; `RowError` names the first that is refused."""
         is_long = len(message.filter) > LONG_FILTER
         if self._batch and (is_long or message.namespace != self._batch[0].namespace or len(self._batch) >= AT_ONCE):
             await self.finish()
@@ -164,37 +164,39 @@ class Drafting:
         if not is_long:
             self._batch.append(message)
             return
-        before, space = self.drafts.get(message.namespace), message.namespace
+        draft, space = self.drafts.get(message.namespace), message.namespace
         try:
-            self.drafts[space] = await drafted(self._checks, before, message, self._rights, self._pace)
+            self.drafts[space] = await drafted(self._checks, draft, message, self._rights, self._pace)
         except TamisError as error:
             raise RowError(Rejection(self.count - 1, error)) from None
 
     async def finish(self) -> None:
-        """Check what was added and not checked yet."""
+        """Check the subscriptions that were added and not checked yet."""
         batch, self._batch = self._batch, []
         if not batch:
             return
         namespace, first = batch[0].namespace, self.count - len(batch)
         draft = self.drafts.get(namespace)
-        done = 0 if draft is None else len(draft.checked)
+        n_checked = 0 if draft is None else len(draft.checked)
         try:
             if draft is None:
                 schema = self._checks.content.of(check_namespace(namespace)).schema
                 draft = self.drafts[namespace] = Draft(schema, schema)
             draft_many(self._checks, draft, namespace, [(message, None) for message in batch], self._rights)
         except TamisError as error:
-            row = first + (0 if draft is None else len(draft.checked) - done)
+            row = first + (0 if draft is None else len(draft.checked) - n_checked)
             raise RowError(Rejection(row, error)) from None
         await self._pace.breathe()
 
 
-async def drafted(checks: Checks, before: Draft | None, message: m.Subscribe, rights: Rights, pace: Pace) -> Draft:
+async def drafted(
+    checks: Checks, draft_so_far: Draft | None, message: m.Subscribe, rights: Rights, pace: Pace
+) -> Draft:
     """Return a draft with one more subscription; a long filter is compiled beside the event loop."""
     if len(message.filter) <= LONG_FILTER:
-        return checks.draft(before, message, rights)
+        return checks.draft(draft_so_far, message, rights)
     apart = checks_apart(checks, message.namespace)
-    draft = await pace.beside(lambda: apart.draft(before, message, rights))
+    draft = await pace.beside(lambda: apart.draft(draft_so_far, message, rights))
     adopt_from(checks, apart, message.namespace)
     return draft
 
@@ -217,23 +219,23 @@ def _rejected(rejection: Rejection, *, is_one: bool) -> Exception:
     return RefusedError(status_of(error), f"subscription {row}: {error}")
 
 
-def _asked(server: Server, rights: Rights, given: NewSubscription, filter: bytes) -> tuple[Link, m.Subscribe]:
+def _message_of(server: Server, rights: Rights, new: NewSubscription, filter: bytes) -> tuple[Link, m.Subscribe]:
     """Return a subscription as it was written, and its link."""
-    rights.demand("subscribe", check_namespace(given.namespace))
-    id = subscription_id(secrets.token_hex(8) if given.id is None else given.id)
-    link = http_link(given.namespace, id)
-    if (link, client_key(link, given.namespace, id)) in server.broker.asked:
+    rights.demand("subscribe", check_namespace(new.namespace))
+    id = subscription_id(secrets.token_hex(8) if new.id is None else new.id)
+    link = http_link(new.namespace, id)
+    if (link, client_key(link, new.namespace, id)) in server.broker.asked:
         raise DuplicateSubscriptionError(id)
     about = m.About(
         rights.principal,
-        _text(given.filter),
-        given.durable,
+        _text(new.filter),
+        new.durable,
         round(time.time() * 1e6),
-        given.metadata,
-        given.fields,
-        given.max_deliveries,
+        new.metadata,
+        new.fields,
+        new.max_deliveries,
     )
-    return link, m.Subscribe(id, filter, given.namespace, _moment(given.expires), msgspec.json.encode(about))
+    return link, m.Subscribe(id, filter, new.namespace, _moment(new.expires), msgspec.json.encode(about))
 
 
 async def listing(request: Request) -> Response:
@@ -242,19 +244,19 @@ async def listing(request: Request) -> Response:
     view, query = server.view(request), request.query_params
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     start = whole_number(query.get("after", "0"), "after", 2**53)
-    wanted, namespace = query.get("search", "").casefold(), query.get("namespace")
-    asked = server.broker.asked
-    is_long = bool(wanted) or start > MAX_PAGE  # it reads many, so it is made beside the loop
-    places = (
-        place
-        for place, one in (dict(asked) if is_long else asked).items()
-        if view.rights.sees(one.namespace)
-        and namespace in (None, one.namespace)
-        and (not wanted or wanted in _words(one))
+    searched, namespace = query.get("search", "").casefold(), query.get("namespace")
+    subscriptions = server.broker.asked
+    is_long = bool(searched) or start > MAX_PAGE  # it reads many subscriptions, so it runs in a thread
+    keys = (
+        key
+        for key, message in (dict(subscriptions) if is_long else subscriptions).items()
+        if view.rights.sees(message.namespace)
+        and namespace in (None, message.namespace)
+        and (not searched or searched in _words(message))
     )
-    cut = itertools.islice(places, start, start + limit + 1)
-    page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # one of them may end meanwhile
-    shown = [describe(server, view, *place) for place in page[:limit] if place in asked]
+    cut = itertools.islice(keys, start, start + limit + 1)
+    page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # a subscription may end meanwhile
+    shown = [describe(server, view, *key) for key in page[:limit] if key in subscriptions]
     return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
 
 
@@ -266,19 +268,19 @@ async def show(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    """Change the filter of a subscription in one step, without a gap (promise R15); what waits in its queue stays."""
+    """Change the filter of a subscription in one step, without a gap (promise R15); its queue stays as it is."""
     server = server_of(request)
     rights = server.rights(request)
     rights.demand_reading()
     document = await read_json(request)
     server.access.demand_live(rights)
     link, key = find(server, rights, request)
-    before = server.broker.asked[link, key]
-    _demand_changeable(rights, link, before)
-    given = _read(document, ChangedSubscription)
+    former = server.broker.asked[link, key]
+    _demand_changeable(rights, link, former)
+    changes = _read(document, ChangedSubscription)
     pace = server.pace(rights.principal)
     await pace.begin()
-    message = _changed(before, given, await _as_json(given.filter, pace))
+    message = _changed(former, changes, await _as_json(changes.filter, pace))
     draft = await drafted(server.broker.checks, None, message, rights, pace)
     checked = await server.driver.subscribe(
         [(link, message)], rights, drafts={message.namespace: draft}, must_exist=True
@@ -288,38 +290,38 @@ async def change(request: Request) -> Response:
     return JSONResponse(describe(server, View(server.broker, rights), link, key, checked[0]))
 
 
-def _demand_changeable(rights: Rights, link: Link, before: m.Subscribe) -> None:
+def _demand_changeable(rights: Rights, link: Link, former: m.Subscribe) -> None:
     """Raise `RefusedError` unless the filter may be changed over HTTP: an owner's policy is joined to it."""
-    demand_owner(rights, before)
-    if m.about(before).owner != rights.principal:
-        raise RefusedError(403, f"only its owner changes the filter of subscription {before.id!r}")
+    demand_owner(rights, former)
+    if m.about(former).owner != rights.principal:
+        raise RefusedError(403, f"only the owner may change the filter of subscription {former.id!r}")
     if client_of(link) is not None:
-        raise RefusedError(409, f"subscription {before.id!r} belongs to a connected client: use client.update() there")
+        raise RefusedError(409, f"subscription {former.id!r} belongs to a connected client: use client.update() there")
 
 
-def _changed(before: m.Subscribe, given: ChangedSubscription, filter: bytes) -> m.Subscribe:
+def _changed(former: m.Subscribe, changes: ChangedSubscription, filter: bytes) -> m.Subscribe:
     """Return a subscription with what was put in place of what it had."""
     names = ("durable", "metadata", "fields", "max_deliveries")
-    named = {name: getattr(given, name) for name in names}
+    named = {name: getattr(changes, name) for name in names}
     changed = {name: value for name, value in named.items() if value is not msgspec.UNSET}
-    about = msgspec.structs.replace(m.about(before), text=_text(given.filter), **changed)
-    expires = before.expires if given.expires is msgspec.UNSET else _moment(given.expires)
-    return m.Subscribe(before.id, filter, before.namespace, expires, msgspec.json.encode(about))
+    about = msgspec.structs.replace(m.about(former), text=_text(changes.filter), **changed)
+    expires = former.expires if changes.expires is msgspec.UNSET else _moment(changes.expires)
+    return m.Subscribe(former.id, filter, former.namespace, expires, msgspec.json.encode(about))
 
 
 async def delete(request: Request) -> Response:
-    """Withdraw a subscription; after the answer nothing new is kept for it (promise G9)."""
+    """Remove a subscription; after the answer no event is queued for it (promise G9)."""
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    asked = server.broker.asked[link, key]
-    demand_owner(rights, asked)
-    await server.driver.unsubscribe(m.Unsubscribe(asked.id, asked.namespace), link, rights)
+    subscription = server.broker.asked[link, key]
+    demand_owner(rights, subscription)
+    await server.driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link, rights)
     return Response(status_code=204)
 
 
 def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
-    """Return the place of the subscription that a request names; what the client may not see is not there."""
+    """Return the link and key of the subscription of a request; 404 also for one that the client may not see."""
     rights.demand_reading()
     text = id_in(request)
     namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
@@ -338,28 +340,30 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
     raise UnknownSubscriptionError(text)
 
 
-def demand_owner(rights: Rights, asked: m.Subscribe) -> None:
+def demand_owner(rights: Rights, subscription: m.Subscribe) -> None:
     """Raise `RefusedError` unless a client owns a subscription or is an admin; a policy binds admins to their own."""
-    rights.demand("subscribe", asked.namespace)
+    rights.demand("subscribe", subscription.namespace)
     is_admin = rights.is_admin and rights.policy is None  # others' queues were filled without that policy
-    if not is_admin and m.about(asked).owner != rights.principal:
-        raise RefusedError(403, f"subscription {asked.id!r} belongs to another principal")
+    if not is_admin and m.about(subscription).owner != rights.principal:
+        raise RefusedError(403, f"subscription {subscription.id!r} belongs to another principal")
 
 
-def describe(server: Server, view: View, link: Link, key: str, asked: m.Subscribe | None = None) -> dict[str, Any]:
-    """Return a subscription as JSON; ``asked`` is one that may have ended by now, as one that expires at once has."""
+def describe(
+    server: Server, view: View, link: Link, key: str, subscription: m.Subscribe | None = None
+) -> dict[str, Any]:
+    """Return a subscription as JSON; pass ``subscription`` if it may have ended already, because it expires at once."""
     broker, client = server.broker, client_of(link)
-    asked = broker.asked[link, key] if asked is None else asked
-    about = m.about(asked)
+    subscription = broker.asked[link, key] if subscription is None else subscription
+    about = m.about(subscription)
     return {
-        "id": asked.id,
-        "namespace": asked.namespace,
-        "filter": about.text or asked.filter.decode(),
+        "id": subscription.id,
+        "namespace": subscription.namespace,
+        "filter": about.text or subscription.filter.decode(),
         "state": broker.state_of((link, key)).value,
         "durable": about.durable,
         "owner": about.owner,
         "client": client[1] if client is not None and view.names(link) else None,
-        "expires": asked.expires,
+        "expires": subscription.expires,
         "created": about.created,
         "metadata": about.metadata,
         "fields": list(about.fields) or None,
@@ -378,8 +382,8 @@ def _read(document: dict[str, Any], kind: type[Written]) -> Written:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        known = ", ".join(kind.__struct_fields__)
-        raise ModelError(f"not a subscription: {error} (known: {known})") from None
+        fields = ", ".join(kind.__struct_fields__)
+        raise ModelError(f"not a subscription: {error} (known fields: {fields})") from None
 
 
 def _moment(expires: str | float | int | None) -> int | None:
@@ -391,10 +395,12 @@ def _moment(expires: str | float | int | None) -> int | None:
         except UnfitError as error:
             raise ModelError(f"expires: {error}") from None
     if not 0 < expires < 1e10:
-        raise ModelError("expires: a moment as RFC 3339, or seconds from now")
+        raise ModelError("expires: expected an RFC 3339 timestamp, or a number of seconds from now below 1e10")
     return round((time.time() + expires) * 1e6)
 
 
-def _words(asked: m.Subscribe) -> str:
-    about = m.about(asked)
-    return " ".join((str(asked.id), about.text, about.owner, *about.metadata, *about.metadata.values())).casefold()
+def _words(subscription: m.Subscribe) -> str:
+    about = m.about(subscription)
+    return " ".join(
+        (str(subscription.id), about.text, about.owner, *about.metadata, *about.metadata.values())
+    ).casefold()

@@ -1,10 +1,10 @@
-"""``POST /v1/trial``: what a filter would have got, if it were a subscription; ``POST /v1/matches``: who gets an event.
+"""``POST /v1/trial``: the events that a filter would have matched; ``POST /v1/matches``: the subscriptions of an event.
 
 A dry run matches the last events that clients published here. It also says which subscription covers the filter and
-which it covers, so that a user sees that a subscription exists already. An attribute that no event or subscription
-named yet is refused, or, with ``"learn": true``, missing in all events. ``"covering": false`` leaves covers out, for it
-takes some seconds the first time where there are a hundred thousand subscriptions. ``covering_complete`` is false where
-they were too many to compare all of them: then the filter covers at least the number in the answer.
+which it covers, so that a user sees that such a subscription exists already. An attribute that no event or subscription
+has named yet is refused; with ``"learn": true`` it counts as missing in all events. ``"covering": false`` leaves the
+covers out: with a hundred thousand subscriptions the first answer takes seconds. ``covering_complete`` is false when
+there were too many subscriptions to compare: then the filter covers at least the number in the answer.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ MOST_SHOWN = 200
 
 
 async def trial(request: Request) -> Response:
-    """Try a filter on the last events, and compare it with the subscriptions there are."""
+    """Try a filter on the last events, and compare it with the subscriptions of the broker."""
     server = server_of(request)
-    view, namespace, asked = await _asked(request, server)
-    source, covering, learn = asked.get("filter"), asked.get("covering", True), asked.get("learn", False)
+    view, namespace, body = await _read_request(request, server)
+    source, covering, learn = body.get("filter"), body.get("covering", True), body.get("learn", False)
     if not isinstance(source, str | dict):
         raise ModelError('expected {"filter": "..."}')
     if not isinstance(covering, bool) or not isinstance(learn, bool):
-        raise ModelError("covering and learn: true or false")
-    recent, found = await _tried(server, view, namespace, source, learn)
+        raise ModelError("covering, learn: expected true or false")
+    recent, matched = await _tried(server, view, namespace, source, learn)
     around = Around()
     if covering:
         async with server.covering.queue.turn(view.rights.principal):
@@ -58,21 +58,21 @@ async def trial(request: Request) -> Response:
     return JSONResponse(
         {
             "examined": len(recent),
-            "matched": len(found),
+            "matched": len(matched),
             "first": round(recent[0][0] * 1e6) if recent else None,
             "last": round(recent[-1][0] * 1e6) if recent else None,
-            "moments": [round(at * 1e6) for at, _ in found],
-            "events": [shown_event(server, at, one) for at, one in reversed(found[-MOST_SHOWN:])],
+            "moments": [round(at * 1e6) for at, _ in matched],
+            "events": [shown_event(server, at, event) for at, event in reversed(matched[-MOST_SHOWN:])],
             **(around._asdict() if covering else dict.fromkeys(Around._fields)),
         }
     )
 
 
 async def matching(request: Request) -> Response:
-    """Say which subscriptions of this broker an event matches."""
+    """List the subscriptions of this broker that an event matches."""
     server = server_of(request)
-    view, namespace, asked = await _asked(request, server)
-    raw = asked.get("event")
+    view, namespace, body = await _read_request(request, server)
+    raw = body.get("event")
     if not isinstance(raw, dict):
         raise EventError("", raw, "an event must be an object")
     async with server.searches.turn(view.rights.principal):
@@ -81,24 +81,24 @@ async def matching(request: Request) -> Response:
     return JSONResponse(await asyncio.to_thread(_named, server.broker.asked, readers, namespace))
 
 
-def _named(asked: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str) -> dict[str, Any]:
+def _named(subscriptions: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str) -> dict[str, Any]:
     """Return the first subscriptions by id of those that match, and how many do; one may have ended meanwhile."""
-    places = ((link, client_key(link, namespace, one.id)) for link, wanting in readers.items() for one in wanting)
-    held = [message for place in places if (message := asked.get(place)) is not None]
-    first = heapq.nsmallest(MOST_SHOWN, held, key=lambda message: id_order(message.id))
+    keys = ((link, client_key(link, namespace, reader.id)) for link, wanting in readers.items() for reader in wanting)
+    messages = [message for key in keys if (message := subscriptions.get(key)) is not None]
+    first = heapq.nsmallest(MOST_SHOWN, messages, key=lambda message: id_order(message.id))
     shown = [
         {"id": message.id, "namespace": namespace, "filter": m.about(message).text or message.filter.decode()}
         for message in first
     ]
-    return {"subscriptions": shown, "count": len(held)}
+    return {"subscriptions": shown, "count": len(messages)}
 
 
-async def _asked(request: Request, server: Server) -> tuple[View, str, dict[str, Any]]:
-    view, asked = server.view(request), await read_json(request)
-    namespace = asked.get("namespace", DEFAULT_NAMESPACE)
+async def _read_request(request: Request, server: Server) -> tuple[View, str, dict[str, Any]]:
+    view, body = server.view(request), await read_json(request)
+    namespace = body.get("namespace", DEFAULT_NAMESPACE)
     if not isinstance(namespace, str) or not view.rights.sees(namespace):
         raise RefusedError(403, "no access to this namespace")
-    return view, namespace, asked
+    return view, namespace, body
 
 
 async def _tried(
@@ -111,4 +111,4 @@ async def _tried(
     policies = view.policies_of(namespace)
     arguments = server.content_for_worker(namespace) | {"filter": source, "policies": policies, "learn": learn}
     shown, matched = await server.pool.run(view.rights.principal, "try", arguments, payloads)
-    return [recent[place] for place in shown], [recent[place] for place in matched]
+    return [recent[index] for index in shown], [recent[index] for index in matched]

@@ -34,7 +34,7 @@ __all__ = ["connect"]
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
 
 #: The tags of messages that have filters to compile: the second byte of a message.
-_SUBSCRIBING = frozenset(m.encode(one)[1:2] for one in (m.Subscribe("", b""), m.SubscribeBatch(())))
+_SUBSCRIBING = frozenset(m.encode(message)[1:2] for message in (m.Subscribe("", b""), m.SubscribeBatch(())))
 
 _PUBLISHING = m.encode(m.PublishBatch(()))[1:2]
 
@@ -146,8 +146,8 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
         drafts: Drafts = {}
         message: MessageDraft | None = None
         if rights is not None:
-            for one in _subscriptions_in(frame, connection.link):
-                drafts[one, rights] = await _prepared(checks, one, rights, pace)
+            for subscription in _subscriptions_in(frame, connection.link):
+                drafts[subscription, rights] = await _prepared(checks, subscription, rights, pace)
                 await pace.breathe()
             message = await _drafted(driver, frame, connection, pace)
         if connection.closed:
@@ -167,9 +167,9 @@ async def _prepared(checks: Checks, message: m.Subscribe, rights: Rights, pace: 
         return error
     if apart is None:
         return prepare(checks, message, rights)
-    found = await pace.beside(lambda: prepare(apart, message, rights))
+    draft = await pace.beside(lambda: prepare(apart, message, rights))
     adopt_from(checks, apart, message.namespace)
-    return found
+    return draft
 
 
 async def _drafted(driver: Driver, data: bytes, connection: Connection, pace: Pace) -> MessageDraft | None:
@@ -196,8 +196,10 @@ def _subscriptions_in(data: bytes, link: Link) -> tuple[m.Subscribe, ...]:
         return ()
     message = m.decode(body, link)
     if isinstance(message, m.SubscribeBatch):
-        many = message.subscriptions
-        return many if len(many) <= MAX_SUBSCRIPTIONS_AT_ONCE else ()  # more than that ends the connection
+        subscriptions = message.subscriptions
+        return (
+            subscriptions if len(subscriptions) <= MAX_SUBSCRIPTIONS_AT_ONCE else ()
+        )  # more than that ends the connection
     return (message,) if isinstance(message, m.Subscribe) else ()
 
 

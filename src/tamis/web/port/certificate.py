@@ -17,30 +17,31 @@ _log = logging.getLogger("tamis")
 
 
 async def follow_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Let new connections be greeted with the certificate that the files hold now, for ever.
+    """Watch the files for as long as the broker runs; new connections get the certificate that is in them.
 
-    A pair that does not fit together, as while the second file is being written, changes nothing and is tried again.
+    A key that does not fit the certificate, as while the second file is being written, changes nothing and is tried
+    again.
     """
-    seen = _state(certificate, key)
+    loaded = _state(certificate, key)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         state = _state(certificate, key)
-        if state is None or state == seen:
+        if state is None or state == loaded:
             continue
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)  # a bad pair spoils a context
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
-            _log.warning("TLS certificate %s: %s; the one before stays in use", certificate, error)
+            _log.warning("TLS certificate %s: %s; the former certificate stays in use", certificate, error)
         else:
-            _log.warning("TLS certificate %s: the new one is in use", certificate)
-            seen = state
+            _log.warning("TLS certificate %s: the new certificate is in use", certificate)
+            loaded = state
 
 
 def _state(*paths: str) -> tuple[tuple[int, int, int], ...] | None:
-    """Return what changes when one of the files does; None while one is missing."""
+    """Return a value that changes when one of the files does; None while one is missing."""
     try:
-        found = [os.stat(path) for path in paths]
+        stats = [os.stat(path) for path in paths]
     except OSError:
         return None
-    return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)

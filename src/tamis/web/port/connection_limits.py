@@ -1,11 +1,11 @@
-"""How many connections a broker has, and how long each may take to say what it wants (promise S20).
+"""Limits of the number of connections, and deadlines for the head and the body of each request (promise S20).
 
-A connection counts from the moment it is accepted until its socket closes, before any token is shown. One address may
-have some of them, all addresses together more. Beyond that there is a small reserve: such a connection may open a link
-or show the token of an admin, so that those who run the broker get in while strangers keep it full.
+A connection counts from the moment it is accepted, before any token is shown, until its socket closes. There is a limit
+for each address and one for all together. Beyond the limits there is a small reserve for links and for admins with a
+token, so that operators can connect while strangers keep the broker full.
 
-Each part of a request has a deadline: the head, and the body. A connection that sends one byte now and then is cut when
-it has passed, and so is one that says nothing.
+The head and the body of a request have a deadline each. A connection that sends a byte now and then, or nothing at all,
+is closed when the deadline has passed.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class Gate:
 
     def release(self, connection: object) -> None:
         """Forget a connection that has closed."""
-        held = self._open.pop(connection, None)
-        if held is not None:
-            self._counts[held] -= 1
-            self._reserved -= held[1]
-            if not self._counts[held]:
-                del self._counts[held]
+        entry = self._open.pop(connection, None)
+        if entry is not None:
+            self._counts[entry] -= 1
+            self._reserved -= entry[1]
+            if not self._counts[entry]:
+                del self._counts[entry]
 
 
 def raise_file_limit(wanted: int) -> int:

@@ -1,4 +1,4 @@
-"""TLS handshakes that strangers begin and do not finish (promise S20).
+"""Bounds TLS handshakes that are begun and never finished (promise S20).
 
 A TCP connection takes a place at the gate before its handshake begins, so that handshakes count for their address and
 in all like any other connection. A handshake that is not done within `HANDSHAKE_SECONDS` is cut.
@@ -17,19 +17,19 @@ from tamis.web.port.connection_limits import Gate
 __all__ = ["with_handshakes"]
 
 
-class _Held(asyncio.Protocol):
-    """Keeps what comes between the end of a handshake and the moment at which the protocol above is connected."""
+class _EarlyBytes(asyncio.Protocol):
+    """Keeps the bytes that arrive between the end of a handshake and the connection of the protocol above."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.is_lost = False
 
     def data_received(self, data: bytes) -> None:
-        """Keep it."""
+        """Keep the bytes."""
         self.data += data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Take note of it."""
+        """Note that the connection is gone."""
         self.is_lost = True
 
 
@@ -52,30 +52,30 @@ class _Door(asyncio.Protocol):
         self._greeting = asyncio.create_task(self._greet(transport))
 
     async def _greet(self, transport: asyncio.Transport) -> None:
-        held, loop = _Held(), asyncio.get_running_loop()
+        early, loop = _EarlyBytes(), asyncio.get_running_loop()
         try:
             encrypted = await loop.start_tls(
-                transport, held, self._context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                transport, early, self._context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
             )
         except (OSError, asyncio.CancelledError):  # no TLS, too slow, gone; or the broker stops
             transport.abort()
             return
         finally:
             self._gate.release(transport)  # the protocol above takes a place for itself, in this turn of the loop
-        if encrypted is None or held.is_lost:
+        if encrypted is None or early.is_lost:
             transport.abort()
             return
         protocol = self._make()
         encrypted.set_protocol(protocol)
         protocol.connection_made(encrypted)
-        if held.data and not encrypted.is_closing():
-            protocol.data_received(bytes(held.data))
+        if early.data and not encrypted.is_closing():
+            protocol.data_received(bytes(early.data))
 
 
 def with_handshakes(
     protocol: Callable[..., asyncio.Protocol], context: ssl.SSLContext, gate: Gate
 ) -> Callable[..., asyncio.Protocol]:
-    """Return what makes a protocol that speaks TLS first, with the arguments of the one inside."""
+    """Return a factory of protocols that do the TLS handshake first; it takes the arguments of ``protocol``."""
 
     def make(**arguments: Any) -> asyncio.Protocol:
         return _Door(lambda: protocol(**arguments), context, gate)

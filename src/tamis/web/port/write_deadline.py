@@ -1,8 +1,8 @@
 """Closes connections whose client stops reading (promise S20).
 
 A connection whose write buffer is above its high mark waits for its reader. When that lasts for `WRITE_DEADLINE` the
-connection is *aborted*: to close it would mean to wait for the reader again, who holds the socket and its buffer for as
-long as he likes. This is done where the bytes are, under HTTP, streams and WebSocket alike.
+connection is *aborted*: closing it would wait for the reader again, which could hold the socket and its buffer forever.
+This is done in the protocol, so that it holds for HTTP, streams and WebSocket alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WRITE_DEADLINE = 10.0
 
 
 def with_write_deadline(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
-    """Return a protocol of uvicorn that cuts off who does not read."""
+    """Return a protocol of uvicorn that aborts connections whose client does not read."""
 
     class Impatient(protocol):  # type: ignore[misc, valid-type]
         _cut: asyncio.TimerHandle | None = None
@@ -26,14 +26,14 @@ def with_write_deadline(protocol: type[asyncio.Protocol]) -> type[asyncio.Protoc
             self._cut = asyncio.get_running_loop().call_later(WRITE_DEADLINE, self.transport.abort)
 
         def resume_writing(self) -> None:
-            self._stay()
+            self._cancel_deadline()
             super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._stay()
+            self._cancel_deadline()
             super().connection_lost(exc)
 
-        def _stay(self) -> None:
+        def _cancel_deadline(self) -> None:
             if self._cut is not None:
                 self._cut.cancel()
                 self._cut = None

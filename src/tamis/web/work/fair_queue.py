@@ -1,4 +1,4 @@
-"""Who may compute next: principals take turns, whatever one of them asks for."""
+"""A queue in which principals take turns, however many requests each of them has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a worker process can do. Arguments come as JSON text and byte strings, the answer is what JSON can say.
+"""The jobs of a worker process. Arguments are JSON text and byte strings, the result is a JSON value.
 
-Only `tamis.web.work.worker` imports this: a broker does not load what its workers need.
+Only `tamis.web.work.worker` imports this module: a broker does not load the modules that only its workers need.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def _content(arguments: dict[str, Any]) -> Content:
 
 
 def try_filter(text: str, payloads: Sequence[bytes]) -> list[list[int]]:
-    """Return which of some events the policies show, and which of those a filter matches, by their places."""
+    """Return the indices of the events that the policies show, and of those among them that a filter matches."""
     arguments = json.loads(text)
     content, policies = _content(arguments), arguments["policies"]
     source = join_policies(arguments["filter"], policies)
     filters = compile_filter(content, source, [*policies, source] if arguments.get("learn") else policies)
-    held = [compile_filter(content, policy, policies) for policy in policies]
+    policy_filters = [compile_filter(content, policy, policies) for policy in policies]
     shown, matched = [], []
-    for place, payload in enumerate(payloads):
+    for index, payload in enumerate(payloads):
         event = content.read_event(payload)
-        if all(any(matches(event, one) for one in policy) for policy in held):
-            shown.append(place)
-            if any(matches(event, one) for one in filters):
-                matched.append(place)
+        if all(any(matches(event, filter) for filter in policy) for policy in policy_filters):
+            shown.append(index)
+            if any(matches(event, filter) for filter in filters):
+                matched.append(index)
     return [shown, matched]
 
 
@@ -52,7 +52,7 @@ def explain_event(text: str, _: Sequence[bytes]) -> object:
 
 
 def compare_policies(text: str, payloads: Sequence[bytes]) -> object:
-    """Return what each policy costs; the simulator is imported by the first such question."""
+    """Return what each policy costs; the simulator is imported at the first call."""
     from tamis.web.work.comparing import compared
 
     arguments = json.loads(text)

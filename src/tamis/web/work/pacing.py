@@ -63,7 +63,7 @@ class Shares:
     def __init__(self) -> None:
         #: The principal that was served last and when, and the last one that was another.
         self._last = ("", float("-inf"))
-        self._other = ("", float("-inf"))
+        self._last_other = ("", float("-inf"))
         self._free_at: dict[str, float] = {}
         #: Who may use the thread beside the loop next.
         self.turns = FairQueue(1, of_principal=MAX_CONNECTIONS, in_all=MAX_CONNECTIONS)
@@ -71,13 +71,13 @@ class Shares:
     def see(self, principal: str, now: float) -> None:
         """Take note that a principal is served."""
         if principal != self._last[0]:
-            self._other = self._last
+            self._last_other = self._last
         self._last = (principal, now)
 
     def spend(self, principal: str, seconds: float, now: float) -> None:
         """Take note that a principal has computed for ``seconds``: it rests if others are served."""
         self.see(principal, now)
-        if now - seconds - self._other[1] > SERVED_SECONDS:  # while it computed, no other could be served
+        if now - seconds - self._last_other[1] > SERVED_SECONDS:  # while it computed, no other could be served
             return
         if len(self._free_at) >= MOST_RESTING:
             self._free_at = {name: at for name, at in self._free_at.items() if at > now}

@@ -1,4 +1,4 @@
-"""What a broker and its worker processes say to each other: JSON and byte strings, with lengths in front.
+"""The messages between a broker and its worker processes: JSON and byte strings, prefixed by their lengths.
 
 Values are JSON text of the standard library, which writes whole numbers of any size. Nothing is pickled.
 """
@@ -30,7 +30,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """A value as JSON text, or the class of a `TamisError`, its arguments and the corrected text of a filter, if any.
 
-    ``defect`` is an error of ours.
+    ``defect`` is an unexpected exception.
     """
 
     value: str = ""
@@ -56,7 +56,7 @@ def read_from(stream: BinaryIO) -> Question | None:
 
 
 def value_of(value: Any) -> str:
-    """Return a value as JSON text; what JSON does not know becomes its text.
+    """Return a value as JSON text; values of other types become strings.
 
     >>> value_of({"n": 10**30})
     '{"n": 1000000000000000000000000000000}'

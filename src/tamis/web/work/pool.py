@@ -71,9 +71,7 @@ class Pool:
                 raise await self._ended(worker, budget) from None
             except TimeoutError:
                 await self._kill(worker)
-                raise RefusedError(
-                    503, f"no answer within {budget.deadline:g} s; try again later, or ask for less"
-                ) from None
+                raise RefusedError(503, f"no answer within {budget.deadline:g} s; try again later") from None
             except BaseException:
                 await self._kill(worker)
                 raise
@@ -104,8 +102,10 @@ class Pool:
                 await worker.wait()
         await self._kill(worker)
         if worker.returncode == -signal.SIGXCPU:
-            return RefusedError(413, f"this takes more than {budget.cpu_seconds} s of computing: ask for less")
-        return RefusedError(503, f"the process that computed this ended ({worker.returncode}); ask again")
+            return RefusedError(
+                413, f"this needs more than {budget.cpu_seconds} s of CPU time: use a shorter filter or fewer events"
+            )
+        return RefusedError(503, f"the worker process ended (exit code {worker.returncode}); try again")
 
     async def _kill(self, worker: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -27,7 +27,7 @@ NICE = 10
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
+    """Answer questions until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not be taken for an answer
     os.nice(NICE)
@@ -55,7 +55,7 @@ def _answered(question: Question) -> Answer:
         return Answer(error=type(error).__name__, arguments=value_of(error.args), corrected=corrected)
     except MemoryError:
         return Answer(error=LimitError.__name__, arguments=value_of(("bytes of memory", MAX_MEMORY + 1, MAX_MEMORY)))
-    except Exception as error:  # ours: the broker answers 500, and the log says more
+    except Exception as error:  # a defect: the broker answers 500, and the traceback is in its log
         traceback.print_exc()
         return Answer(defect=f"{type(error).__name__}: {error}")
 

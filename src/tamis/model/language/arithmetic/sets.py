@@ -17,10 +17,10 @@ TRUE, FALSE = AllOf(()), AnyOf(())
 
 def joined(join: type[AllOf] | type[AnyOf], parts: list[Predicate]) -> Predicate:
     """Join parts, taking in the parts of a part of the same kind."""
-    taken: list[Predicate] = []
+    predicates: list[Predicate] = []
     for part in parts:
-        taken.extend(part.parts if isinstance(part, AllOf | AnyOf) and type(part) is join else (part,))
-    return taken[0] if len(taken) == 1 else join(tuple(taken))
+        predicates.extend(part.parts if isinstance(part, AllOf | AnyOf) and type(part) is join else (part,))
+    return predicates[0] if len(predicates) == 1 else join(tuple(predicates))
 
 
 def values_in(attribute: str, allowed: ValueSet, negated: bool) -> Predicate:

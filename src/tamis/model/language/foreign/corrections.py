@@ -45,7 +45,7 @@ def corrected(text: str) -> str | None:
 
 def requoted(text: str) -> str | None:
     """Return a text whose values in double quotes stand in single quotes; None when it has none."""
-    fixed = _REQUOTED.sub(lambda found: _compared(found) if found["before"] else found[0], text)
+    fixed = _REQUOTED.sub(lambda match: _compared(match) if match["before"] else match[0], text)
     return None if fixed == text else fixed
 
 
@@ -56,41 +56,41 @@ def quoted_name(text: str, name: str) -> str | None:
     "state = 'running' AND running > 1"
     """
     pattern = rf"(?P<string>{STRING})|(?P<before>(?:{_COMPARISON})\s*+){re.escape(name)}(?![\w.:(])"
-    fixed = re.sub(pattern, lambda found: found["string"] or f"{found['before']}{_quoted(name)}", text)
+    fixed = re.sub(pattern, lambda match: match["string"] or f"{match['before']}{_quoted(name)}", text)
     return None if fixed == text else fixed
 
 
-_Found = re.Match[str]
+_Match = re.Match[str]
 
 
-def _rewritten(found: _Found) -> str:
-    return _REWRITES[found.lastgroup or ""](found)
+def _rewritten(match: _Match) -> str:
+    return _REWRITES[match.lastgroup or ""](match)
 
 
 def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _as_it_is(found: _Found) -> str:
-    return found[0]
+def _as_it_is(match: _Match) -> str:
+    return match[0]
 
 
-def _compared(found: _Found) -> str:
-    value = found["value"].replace('""', '"') if found["value"] is not None else found["ticked"]
-    return f"{_WRITTEN.get(found['before'], found['before'])}{found['space']}{_quoted(value)}"
+def _compared(match: _Match) -> str:
+    value = match["value"].replace('""', '"') if match["value"] is not None else match["ticked"]
+    return f"{_WRITTEN.get(match['before'], match['before'])}{match['space']}{_quoted(value)}"
 
 
-def _null(found: _Found) -> str:
-    if found["is"].upper() not in ("=", "==", "<>", "!=", "IS"):
-        return found[0]
-    is_negated = found["negation"] or found["is"] in ("<>", "!=")
-    space = " " if found.start() and not found.string[found.start() - 1].isspace() else ""
+def _null(match: _Match) -> str:
+    if match["is"].upper() not in ("=", "==", "<>", "!=", "IS"):
+        return match[0]
+    is_negated = match["negation"] or match["is"] in ("<>", "!=")
+    space = " " if match.start() and not match.string[match.start() - 1].isspace() else ""
     return f"{space}IS {'NOT ' if is_negated else ''}NULL"
 
 
 def _elements(text: str) -> str:
     """Return the values of a list with single quotes around the strings."""
-    return re.sub(rf"{STRING}|{_VALUE}", lambda found: _quoted(found["value"]) if found["value"] else found[0], text)
+    return re.sub(rf"{STRING}|{_VALUE}", lambda match: _quoted(match["value"]) if match["value"] else match[0], text)
 
 
 def _like(needle: str, function: str) -> str:
@@ -98,42 +98,42 @@ def _like(needle: str, function: str) -> str:
     return f"LIKE {_quoted(_PATTERNS[function.lower()].format(text))}"
 
 
-def _called(found: _Found) -> str:
-    subject, _, function = found["called"].rpartition(".")
-    if function.lower() not in _PATTERNS or bool(subject) == bool(found["subject"]):
-        return found[0]
-    return f"{subject or found['subject']} {_like(found['needle'], function)}"
+def _called(match: _Match) -> str:
+    subject, _, function = match["called"].rpartition(".")
+    if function.lower() not in _PATTERNS or bool(subject) == bool(match["subject"]):
+        return match[0]
+    return f"{subject or match['subject']} {_like(match['needle'], function)}"
 
 
-def _is_null(found: _Found) -> str:
-    return "IS NOT NULL" if "NOT" in found[0].upper() else "IS NULL"
+def _is_null(match: _Match) -> str:
+    return "IS NOT NULL" if "NOT" in match[0].upper() else "IS NULL"
 
 
 def _moment(written: str) -> str:
     """Return a day or a moment as a literal; a clock without a zone is taken for UTC."""
-    found = _MOMENT.fullmatch(written)
-    if found is None:
+    match = _MOMENT.fullmatch(written)
+    if match is None:
         return _quoted(written)
-    year, month, day = found["day"].split("-")
+    year, month, day = match["day"].split("-")
     date = f"{year}-{int(month):02}-{int(day):02}"
-    return f"TIMESTAMP('{date}T{found['clock']}{found['zone'] or 'Z'}')" if found["clock"] else f"DATE('{date}')"
+    return f"TIMESTAMP('{date}T{match['clock']}{match['zone'] or 'Z'}')" if match["clock"] else f"DATE('{date}')"
 
 
-def _temporal(found: _Found) -> str:
-    start, end = (found[side] and found[side][1:-1] for side in ("begin", "finish"))
+def _temporal(match: _Match) -> str:
+    start, end = (match[side] and match[side][1:-1] for side in ("begin", "finish"))
     when = _moment(start) if end is None else f"INTERVAL('{start}', '{end}')"
-    return f"{found['relation']} {when})"
+    return f"{match['relation']} {when})"
 
 
 #: Forms of other languages by name: the pattern that finds one, and what it is in CQL2. The first that fits is used.
-_RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
+_RULES: dict[str, tuple[str, Callable[[_Match], str]]] = {
     "broken": (
         r"(?P<head>'[^']*+)'(?P<tail>[^\W\d_][^'\s]*+')(?=\s*+(?:$|\)|(?i:AND|OR)\b))",
-        lambda found: f"{found['head']}''{found['tail']}",
+        lambda match: f"{match['head']}''{match['tail']}",
     ),
     "shape": (
         rf"(?P<comma>,\s*+)'(?P<wkt>(?i:{_SHAPE}))'",
-        lambda found: found["comma"] + found["wkt"],
+        lambda match: match["comma"] + match["wkt"],
     ),
     "interval": (
         rf"""\b(?P<relation>(?ai:T_[A-Z]++)\s*+\(\s*+(?:{_NAME})\s*+,)\s*+(?P<begin>{STRING})
@@ -142,15 +142,15 @@ _RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
     ),
     "set": (
         rf"\b(?P<test>(?ai:A_[A-Z]++)\s*+\(\s*+(?:{_NAME})\s*+,\s*+)(?P<element>{STRING})\s*+\)",
-        lambda found: f"{found['test']}({found['element']}))",
+        lambda match: f"{match['test']}({match['element']}))",
     ),
     "network": (
         rf"(?P<address>{_NAME})\s*+<<=?\s*+(?P<range>{STRING})",
-        lambda found: f"IP_WITHIN({found['address']}, {found['range']})",
+        lambda match: f"IP_WITHIN({match['address']}, {match['range']})",
     ),
     "list": (
         rf"(?P<repeated>{_NAME})\s*+==?\s*+\[(?P<elements>[^\[\]()]*+)\]",
-        lambda found: f"A_EQUALS({found['repeated']}, ({_elements(found['elements'])}))",
+        lambda match: f"A_EQUALS({match['repeated']}, ({_elements(match['elements'])}))",
     ),
     "string": (STRING, _as_it_is),
     "null": (
@@ -159,7 +159,7 @@ _RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
     ),
     "grouped": (
         rf"(?P<bound>(?:{_COMPARISON})\s*+[0-9]{{1,3}}(?:[,_][0-9]{{3}})++)(?![0-9,_])",
-        lambda found: re.sub("[,_]", "", found["bound"]),
+        lambda match: re.sub("[,_]", "", match["bound"]),
     ),
     "quoted": (
         rf"(?P<before>{_COMPARISON}|(?ai:\bI?LIKE|\bMATCHES))(?P<space>\s*+)(?:{_VALUE}|`(?P<ticked>[^`]*+)`)",
@@ -167,60 +167,60 @@ _RULES: dict[str, tuple[str, Callable[[_Found], str]]] = {
     ),
     "unquoted": (
         r"(?P<like>(?ai:\bI?LIKE|\bMATCHES)\s++)(?!(?ai:NULL)\b)(?P<pattern>[^\s'\"()]++)(?=\s*+$|\s++(?ai:AND|OR)\b)",
-        lambda found: found["like"] + _quoted(found["pattern"]),
+        lambda match: match["like"] + _quoted(match["pattern"]),
     ),
     "all_strings": (
         r"(?<![^\s(])\*(?=\s++(?ai:NOT\s++)?+(?ai:I?LIKE|MATCHES)\b)",
-        lambda found: '"*"',
+        lambda match: '"*"',
     ),
-    "curly": (r"[“”„«](?P<inside>[^“”„«»]*+)[“”»]", lambda found: _quoted(found["inside"])),
-    "curled": (r"[‘’‚](?P<within>[^‘’‚]*+)[‘’]", lambda found: _quoted(found["within"])),
-    "name": (r"`(?P<ticks>[^`]*+)`", lambda found: '"' + found["ticks"].replace('"', '""') + '"'),
-    "moment": (rf"(?<![\w.]){_MOMENT.pattern}", lambda found: _moment(found[0])),
-    "comment": (r"\s++--(?!\S)[^\n]*+ | \s*+/\*.*?\*/ | ^\s*+\#[^\n]*+\n", lambda found: ""),
-    "minus": (r"--", lambda found: "- -"),
+    "curly": (r"[“”„«](?P<inside>[^“”„«»]*+)[“”»]", lambda match: _quoted(match["inside"])),
+    "curled": (r"[‘’‚](?P<within>[^‘’‚]*+)[‘’]", lambda match: _quoted(match["within"])),
+    "name": (r"`(?P<ticks>[^`]*+)`", lambda match: '"' + match["ticks"].replace('"', '""') + '"'),
+    "moment": (rf"(?<![\w.]){_MOMENT.pattern}", lambda match: _moment(match[0])),
+    "comment": (r"\s++--(?!\S)[^\n]*+ | \s*+/\*.*?\*/ | ^\s*+\#[^\n]*+\n", lambda match: ""),
+    "minus": (r"--", lambda match: "- -"),
     "distance": (
         r"(?P<far>,\s*+[0-9.]++)\s*+(?P<unit>(?ai:km|m))(?=\s*+\))",
-        lambda found: f"{found['far']}, '{found['unit'].lower()}'",
+        lambda match: f"{match['far']}, '{match['unit'].lower()}'",
     ),
     "in": (
         r"(?P<member>(?ai:\bIN))\s*+[\[{](?P<members>[^\[\]{}()]*+)[\]}]",
-        lambda found: f"{found['member']} ({_elements(found['members'])})",
+        lambda match: f"{match['member']} ({_elements(match['members'])})",
     ),
     "loose": (
         rf"\b(?P<into>(?ai:IN))\s++(?P<values>{_LITERAL}(?:\s*+,\s*+{_LITERAL})*+)",
-        lambda found: f"{found['into']} ({found['values']})",
+        lambda match: f"{match['into']} ({match['values']})",
     ),
     "folded": (
         rf"\b(?ai:LOWER|UPPER|LCASE|UCASE)\s*+\(\s*+(?P<of>{_NAME})\s*+\)(?P<op>\s*+(?:{_COMPARISON})\s*+)(?P<to>{STRING})",
-        lambda found: f"CASEI({found['of']}){found['op']}CASEI({found['to']})",
+        lambda match: f"CASEI({match['of']}){match['op']}CASEI({match['to']})",
     ),
     "operation": (
         rf"\b(?P<call>(?ai:MATCHES|I?LIKE))\s*+\(\s*+(?P<first>{_NAME})\s*+,\s*+(?P<second>{STRING})\s*+\)",
-        lambda found: f"{found['first']} {found['call'].upper()} {found['second']}",
+        lambda match: f"{match['first']} {match['call'].upper()} {match['second']}",
     ),
     "infix": (
         rf"""\b(?P<word>(?ai:CONTAINS|INCLUDES|STARTSWITH|STARTS_WITH|ENDSWITH|ENDS_WITH
           |(?:STARTS|BEGINS|ENDS)(?=\s++WITH\b)))(?:\s++(?ai:WITH)\b)?+\s*+(?P<part>{STRING}|"[^"]*+")""",
-        lambda found: _like(found["part"], found["word"]),
+        lambda match: _like(match["part"], match["word"]),
     ),
-    "between": (r"\b(?ai:IS)\s++(?P<range_test>(?ai:(?:NOT\s++)?+BETWEEN))\b", lambda found: found["range_test"]),
+    "between": (r"\b(?ai:IS)\s++(?P<range_test>(?ai:(?:NOT\s++)?+BETWEEN))\b", lambda match: match["range_test"]),
     "range_comma": (
         rf"\b(?P<low>(?ai:BETWEEN)\s++{_LITERAL})\s*+,\s*+",
-        lambda found: f"{found['low']} AND ",
+        lambda match: f"{match['low']} AND ",
     ),
-    "regex": (r"(?:=~|~[*=]?|(?ai:\b(?:REGEXP|RLIKE|REGEX)\b))(?=\s*+')", lambda found: "MATCHES"),
+    "regex": (r"(?:=~|~[*=]?|(?ai:\b(?:REGEXP|RLIKE|REGEX)\b))(?=\s*+')", lambda match: "MATCHES"),
     "isnull": (r"\b(?ai:IS_?(?:NOT_?)?NULL|NOTNULL|NOT\s++NULL)\b", _is_null),
-    "spatial": (r"\b(?ai:ST_)(?=[A-Za-z]++\s*+\()", lambda found: "S_"),
+    "spatial": (r"\b(?ai:ST_)(?=[A-Za-z]++\s*+\()", lambda match: "S_"),
     "function": (
         rf"\b(?P<called>{NAME_PART}++)\(\s*+(?:(?P<subject>{_NAME})\s*+,\s*+)?(?P<needle>{STRING})\s*+\)",
         _called,
     ),
-    "where": (r"^\s*+(?ai:WHERE)\s++", lambda found: ""),
-    "end": (r"\s*+;\s*+$", lambda found: ""),
+    "where": (r"^\s*+(?ai:WHERE)\s++", lambda match: ""),
+    "end": (r"\s*+;\s*+$", lambda match: ""),
     "quoted_name": (r'"[^"]*+(?:""[^"]*+)*+"', _as_it_is),
-    "joint": (r"\s*+(?P<logic>&&|\|\|)\s*+", lambda found: _WRITTEN[found["logic"]]),
-    "operator": (r"!=|==|=>|=<|!|\*\*", lambda found: _WRITTEN[found[0]]),
+    "joint": (r"\s*+(?P<logic>&&|\|\|)\s*+", lambda match: _WRITTEN[match["logic"]]),
+    "operator": (r"!=|==|=>|=<|!|\*\*", lambda match: _WRITTEN[match[0]]),
 }
-_REWRITES: dict[str, Callable[[_Found], str]] = {name: rewrite for name, (_, rewrite) in _RULES.items()}
+_REWRITES: dict[str, Callable[[_Match], str]] = {name: rewrite for name, (_, rewrite) in _RULES.items()}
 _TOKEN = re.compile("|".join(f"(?P<{name}>{rule})" for name, (rule, _) in _RULES.items()), re.VERBOSE | re.DOTALL)

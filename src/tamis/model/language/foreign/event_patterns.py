@@ -35,8 +35,8 @@ def _check_depth(pattern: Any) -> None:
     """Raise `LimitError` when objects and lists are nested too deeply."""
     level = [pattern]
     for _ in range(MAX_DEPTH + 1):
-        inner = [one for one in level if isinstance(one, Mapping | list)]
-        level = [child for one in inner for child in (one.values() if isinstance(one, Mapping) else one)]
+        inner = [value for value in level if isinstance(value, Mapping | list)]
+        level = [child for value in inner for child in (value.values() if isinstance(value, Mapping) else value)]
         if not level:
             return
     raise LimitError("levels of an event pattern", MAX_DEPTH + 1, MAX_DEPTH)
@@ -45,48 +45,48 @@ def _check_depth(pattern: Any) -> None:
 def _conditions(pattern: Any, prefix: str) -> Iterator[Node]:
     if not isinstance(pattern, Mapping) or not pattern:
         raise SubscriptionError("an event pattern is an object with at least one attribute", prefix or None, pattern)
-    for name, given in pattern.items():
+    for name, tests in pattern.items():
         if name == "$or":
-            yield _alternatives(given, prefix)
-        elif isinstance(given, Mapping):
-            yield from _conditions(given, f"{prefix}{name}.")
-        elif isinstance(given, list) and given:
-            yield _any_of(f"{prefix}{name}", given)
+            yield _alternatives(tests, prefix)
+        elif isinstance(tests, Mapping):
+            yield from _conditions(tests, f"{prefix}{name}.")
+        elif isinstance(tests, list) and tests:
+            yield _any_of(f"{prefix}{name}", tests)
         else:
-            raise SubscriptionError("expected a list of what the attribute may be", f"{prefix}{name}", given)
+            raise SubscriptionError("expected a list of what the attribute may be", f"{prefix}{name}", tests)
 
 
-def _alternatives(given: Any, prefix: str) -> Node:
-    if not isinstance(given, list) or not given:
-        raise SubscriptionError("$or holds a list of patterns", prefix or None, given)
-    return _joined(Or, [_joined(And, list(_conditions(one, prefix))) for one in given])
+def _alternatives(patterns: Any, prefix: str) -> Node:
+    if not isinstance(patterns, list) or not patterns:
+        raise SubscriptionError("$or holds a list of patterns", prefix or None, patterns)
+    return _joined(Or, [_joined(And, list(_conditions(pattern, prefix))) for pattern in patterns])
 
 
-def _any_of(attribute: str, given: list[Any]) -> Node:
+def _any_of(attribute: str, tests: list[Any]) -> Node:
     """Return that an attribute is one of the given values or passes one of the given tests."""
     parts: list[Node] = []
-    values = [one for one in given if not isinstance(one, Mapping) and one is not None]
+    values = [test for test in tests if not isinstance(test, Mapping) and test is not None]
     if values:
         parts.append(_is_one_of(attribute, values))
-    if None in given:
+    if None in tests:
         parts.append(IsNull(attribute))
-    parts += [_test(attribute, one) for one in given if isinstance(one, Mapping)]
+    parts += [_test(attribute, test) for test in tests if isinstance(test, Mapping)]
     return _joined(Or, parts)
 
 
 def _is_one_of(attribute: str, values: list[Any]) -> Node:
-    wrong = [one for one in values if not isinstance(one, str | int | float | bool)]
-    if wrong:
-        raise SubscriptionError("a value is a string, a number, true or false", attribute, wrong[0])
+    misfits = [value for value in values if not isinstance(value, str | int | float | bool)]
+    if misfits:
+        raise SubscriptionError("a value is a string, a number, true or false", attribute, misfits[0])
     return Compare(attribute, "=", values[0]) if len(values) == 1 else IsIn(attribute, tuple(values))
 
 
 def _test(attribute: str, test: Mapping[str, Any]) -> Node:
     [(kind, operand), *more] = test.items() if test else [("", None)]
     if more or kind not in _TESTS:
-        known = ", ".join(_TESTS)
+        names = ", ".join(_TESTS)
         raise SubscriptionError(
-            f"the test {kind!r} of an event pattern has no equivalent; known: {known}", attribute, test
+            f"the test {kind!r} of an event pattern has no equivalent; known: {names}", attribute, test
         )
     return _TESTS[kind](attribute, operand)
 

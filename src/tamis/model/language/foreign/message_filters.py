@@ -56,26 +56,26 @@ def read_amqp_filter(text: str) -> Node:
 
 
 def _of_cloudevents(text: str) -> Callable[[re.Match[str]], str]:
-    def rewritten(found: re.Match[str]) -> str:
-        if found["xor"]:
+    def rewritten(match: re.Match[str]) -> str:
+        if match["xor"]:
             hint = "write (a AND NOT b) OR (NOT a AND b)"
-            raise SubscriptionError(f"XOR is not supported; {hint}", value="XOR", text=text, position=found.start())
-        if found["string"]:
-            quote, inner = found["string"][0], found["string"][1:-1]
+            raise SubscriptionError(f"XOR is not supported; {hint}", value="XOR", text=text, position=match.start())
+        if match["string"]:
+            quote, inner = match["string"][0], match["string"][1:-1]
             # The space keeps two strings apart: side by side, they would be one with a quote in it.
             return "'" + inner.replace(f"\\{quote}", quote).replace("'", "''") + "' "
-        return _present(found["exists"]) if found["exists"] else "<>"
+        return _present(match["exists"]) if match["exists"] else "<>"
 
     return rewritten
 
 
-def _of_amqp(found: re.Match[str]) -> str:
-    if found["string"]:
-        return found["string"]
-    if found["exists"]:
-        section, dot, name = found["exists"].partition(".")
-        return _present(_SECTIONS[section.lower()] + name if dot and section.lower() in _SECTIONS else found["exists"])
-    return _SECTIONS[found["section"].lower()]
+def _of_amqp(match: re.Match[str]) -> str:
+    if match["string"]:
+        return match["string"]
+    if match["exists"]:
+        section, dot, name = match["exists"].partition(".")
+        return _present(_SECTIONS[section.lower()] + name if dot and section.lower() in _SECTIONS else match["exists"])
+    return _SECTIONS[match["section"].lower()]
 
 
 def _present(name: str) -> str:

@@ -68,25 +68,25 @@ def rewritten_selector(text: str) -> str:
     "code LIKE '10\\%\\_%'"
     """
     tokens = [
-        (str(found.lastgroup), found.group(str(found.lastgroup)), found.start()) for found in _TOKEN.finditer(text)
+        (str(match.lastgroup), match.group(str(match.lastgroup)), match.start()) for match in _TOKEN.finditer(text)
     ]
     written = [_rewritten(kind, value) for kind, value, _ in tokens]
-    solid = [place for place, (_, value, _) in enumerate(tokens) if value.strip()]
-    for at, place in enumerate(solid):
-        kind, value, start = tokens[place]
+    solid = [index for index, (_, value, _) in enumerate(tokens) if value.strip()]
+    for at, index in enumerate(solid):
+        kind, value, start = tokens[index]
         if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "LIKE":
-            written[place] = _escaped(_plain(value), None)  # in SQL a backslash is a letter like any other
+            written[index] = _escaped(_plain(value), None)  # in SQL a backslash is a letter like any other
         if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "TIMESTAMP":
-            written[place] = "(" + _HOURS.sub(r"\1:00", value) + ")"
+            written[index] = "(" + _HOURS.sub(r"\1:00", value) + ")"
         if kind == "string" and at and tokens[solid[at - 1]][1].upper() == "DATE":
-            written[place] = f"({value})"
+            written[index] = f"({value})"
         if kind == "word" and value.upper() == "ESCAPE":
-            pattern, mark = (solid[at + step] if 0 <= at + step < len(solid) else place for step in (-1, 1))
+            pattern, mark = (solid[at + step] if 0 <= at + step < len(solid) else index for step in (-1, 1))
             if tokens[pattern][0] != "string" or len(_plain(tokens[mark][1])) != 1:
                 raise SubscriptionSyntaxError(text, start, "LIKE 'pattern' ESCAPE 'c'")
             written[pattern] = _escaped(_plain(tokens[pattern][1]), _plain(tokens[mark][1]))
-            for gone in range(pattern + 1, mark + 1):
-                written[gone] = ""
+            for dropped in range(pattern + 1, mark + 1):
+                written[dropped] = ""
     return "".join(written).strip()
 
 
@@ -110,11 +110,11 @@ def _plain(string: str) -> str:
 
 def _escaped(pattern: str, mark: str | None) -> str:
     """Return a LIKE pattern whose escape is a backslash, from one whose escape is ``mark`` or that has none."""
-    found, characters = [], iter(pattern)
+    parts, characters = [], iter(pattern)
     for character in characters:
         if character == mark:
             character = next(characters, character)
-            found.append(f"\\{character}" if character in "%_\\" else character)
+            parts.append(f"\\{character}" if character in "%_\\" else character)
         else:
-            found.append("\\\\" if character == "\\" else character)
-    return "'" + "".join(found).replace("'", "''") + "'"
+            parts.append("\\\\" if character == "\\" else character)
+    return "'" + "".join(parts).replace("'", "''") + "'"

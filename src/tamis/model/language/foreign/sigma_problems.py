@@ -57,17 +57,17 @@ def _problem_in(key: Any, value: Any) -> str | None:
 
     if key is not None and not isinstance(key, str):
         return "the name of a field is text; write it in quotes"
-    for one in value if isinstance(value, list) and value else [value]:
-        if isinstance(one, Mapping):
+    for element in value if isinstance(value, list) and value else [value]:
+        if isinstance(element, Mapping):
             return "its value is a mapping; a field inside of another is written with a dot, as in outer.inner"
-        if isinstance(one, list):
+        if isinstance(element, list):
             return "its value is a list inside of a list; write one list"
         try:
-            SigmaDetectionItem.from_mapping(key, one)
+            SigmaDetectionItem.from_mapping(key, element)
         except SigmaError as error:
-            return _in_words(str(error), key, one)
+            return _in_words(str(error), key, element)
         except (TypeError, ValueError, AttributeError):
-            return f"{_shown(one)} is not a value of it"
+            return f"{_shown(element)} is not a value of it"
     return None
 
 

@@ -20,7 +20,7 @@ _INSTEAD |= dict.fromkeys(("NOW", "CURRENT_TIMESTAMP"), "a fixed moment such as 
 _INSTEAD |= dict.fromkeys(("IFNULL", "COALESCE", "NVL"), "x IS NULL OR x = 1")
 
 
-def unsupported(name: str, known: Sequence[str]) -> str:
+def unsupported(name: str, names: Sequence[str]) -> str:
     """Return a message that a function or operation does not exist, with the one that was probably meant.
 
     >>> unsupported("S_INTERSECT", ["S_INTERSECTS", "S_WITHIN"])
@@ -31,8 +31,8 @@ def unsupported(name: str, known: Sequence[str]) -> str:
     if instead is not None:
         return f"{short} is not supported; write {instead}"
     sought = re.sub("^ST_", "S_", short, flags=re.IGNORECASE)
-    close = difflib.get_close_matches(sought, known, 1, cutoff=0.8)
-    families = _families(known)
+    close = difflib.get_close_matches(sought, names, 1, cutoff=0.8)
+    families = _families(names)
     meant = f"but {close[0]} is" if close else f"there are {', '.join(families[:-1])} and {families[-1]}"
     return f"{short} is not supported{',' if close else ';'} {meant}"
 

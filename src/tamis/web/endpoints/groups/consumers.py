@@ -1,7 +1,7 @@
 """Consumers that share one subscription: each message goes to one of them, and to another if it is not settled in time.
 
 ``POST .../take`` gives messages to a consumer for some seconds, ``POST .../settle`` acknowledges them in any order or
-gives them back. What a consumer that died held comes to the others when the time is over.
+gives them back. Messages of a consumer that died go to the others when the time is over.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def take(request: Request) -> Response:
-    """Give a consumer messages that no other holds; with ``wait`` the answer comes when there is one."""
-    server, link, asked = await queue(request)
-    _demand_shareable(link, asked)
-    given = convert(await read_json(request), TakeRequest)
+    """Give a consumer messages that no other holds; with ``wait`` the request waits until there is one."""
+    server, link, subscription = await queue(request)
+    _demand_shareable(link, subscription)
+    body = convert(await read_json(request), TakeRequest)
     if link in server.webhooks.all:
-        raise RefusedError(409, f"subscription {asked.id!r} is read by its webhook; remove that first")
-    most, end = m.about(asked).max_deliveries, time.monotonic() + given.wait
+        raise RefusedError(409, f"subscription {subscription.id!r} is read by its webhook; remove the webhook first")
+    most, end = m.about(subscription).max_deliveries, time.monotonic() + body.wait
     news = server.driver.watch(link)
     try:
         while True:
             news.clear()
-            taken = await _take(server, link, given, most)
-            left = end - time.monotonic()
-            if taken.numbers or left <= 0 or await request.is_disconnected():
+            taken = await _take(server, link, body, most)
+            seconds_left = end - time.monotonic()
+            if taken.numbers or seconds_left <= 0 or await request.is_disconnected():
                 break
             try:
-                async with asyncio.timeout(min(left, LOOK)):
+                async with asyncio.timeout(min(seconds_left, LOOK)):
                     await news.wait()
             except TimeoutError:
-                pass  # what another consumer held may be free now
+                pass  # messages of another consumer may be free now
             server.access.demand_live(server.rights(request))
     finally:
         server.driver.unwatch(link, news)
@@ -86,15 +86,15 @@ async def take(request: Request) -> Response:
 
 async def settle(request: Request) -> Response:
     """Acknowledge messages that a consumer holds, in any order, or give them back; ``late`` are those it lost."""
-    server, link, asked = await queue(request)
-    _demand_shareable(link, asked)
-    given = convert(await read_json(request), SettleRequest)
+    server, link, subscription = await queue(request)
+    _demand_shareable(link, subscription)
+    body = convert(await read_json(request), SettleRequest)
     log = Log(server, link)
-    done = tuple(log.place("acknowledge", text) for text in given.acknowledge)
-    released = tuple(log.place("release", text) for text in given.release)
-    if both := sorted({*done} & {*released}):
+    acknowledged = tuple(log.place("acknowledge", text) for text in body.acknowledge)
+    released = tuple(log.place("release", text) for text in body.release)
+    if both := sorted({*acknowledged} & {*released}):
         raise ModelError(f"{log.cursor(both[0])} is in acknowledge and in release")
-    settled = await server.driver.ask(Settle(link, given.consumer, done, released))
+    settled = await server.driver.ask(Settle(link, body.consumer, acknowledged, released))
     return JSONResponse({"settled": settled.count, "late": [log.cursor(number) for number in settled.late]})
 
 
@@ -103,42 +103,44 @@ async def queue(request: Request) -> tuple[Server, Link, m.Subscribe]:
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    asked = server.broker.asked[link, key]
-    demand_owner(rights, asked)
-    if not m.about(asked).durable:
-        raise RefusedError(409, f"subscription {asked.id!r} is not durable; only a durable one can be shared")
-    return server, link, asked
+    subscription = server.broker.asked[link, key]
+    demand_owner(rights, subscription)
+    if not m.about(subscription).durable:
+        raise RefusedError(409, f"subscription {subscription.id!r} is not durable; only a durable one can be shared")
+    return server, link, subscription
 
 
-def _demand_shareable(link: Link, asked: m.Subscribe) -> None:
+def _demand_shareable(link: Link, subscription: m.Subscribe) -> None:
     if client_of(link) is not None:
-        raise RefusedError(409, f"subscription {asked.id!r} belongs to a connected client, which alone reads its queue")
+        raise RefusedError(
+            409, f"subscription {subscription.id!r} belongs to a connected client, which alone reads its queue"
+        )
 
 
 def convert(document: dict[str, Any], kind: type[Any]) -> Any:
-    """Return what a request says; an error names what is wrong and what is known."""
+    """Return the body of a request as a ``kind``; an error names the culprit and the known fields."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        known = ", ".join(kind.__struct_fields__)
-        raise ModelError(f"{error} (known: {known})") from None
+        fields = ", ".join(kind.__struct_fields__)
+        raise ModelError(f"{error} (known fields: {fields})") from None
 
 
 def bodies_of(server: Server, link: Link, numbers: Any) -> dict[int, bytes]:
     """Return the bodies of messages by number, from disk."""
-    wanted, found = set(numbers), dict[int, bytes]()
+    wanted_numbers, bodies = set(numbers), dict[int, bytes]()
     stream = server.broker.stream(link)
-    after, last = min(wanted, default=1) - 1, max(wanted, default=0)
-    while after < last and (page := stream.read(after, 256)):
-        found |= {number: body for number, body in page if number in wanted}
-        after = page[-1][0]
-    return found
+    position, last = min(wanted_numbers, default=1) - 1, max(wanted_numbers, default=0)
+    while position < last and (page := stream.read(position, 256)):
+        bodies |= {number: body for number, body in page if number in wanted_numbers}
+        position = page[-1][0]
+    return bodies
 
 
-async def _take(server: Server, link: Link, given: TakeRequest, most: int) -> Taken:
-    """Take messages; what was taken too often goes to the dead letters first."""
+async def _take(server: Server, link: Link, body: TakeRequest, most: int) -> Taken:
+    """Take messages; those that were taken too often go to the dead letters first."""
     while True:
-        taken: Taken = await server.driver.ask(Take(link, given.consumer, given.limit, given.seconds, most))
+        taken: Taken = await server.driver.ask(Take(link, body.consumer, body.limit, body.seconds, most))
         if not taken.worn:
             return taken
         letters = tuple(bodies_of(server, link, taken.worn).items())

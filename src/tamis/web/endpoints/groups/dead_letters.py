@@ -35,7 +35,7 @@ class Chosen(msgspec.Struct, forbid_unknown_fields=True):
 
 async def listing(request: Request) -> Response:
     """Show a page of dead letters, the oldest first."""
-    server, link, asked = await queue(request)
+    server, link, subscription = await queue(request)
     query, dead = request.query_params, dead_letters_link(link)
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
     if dead not in server.broker.links:  # nothing was ever put there
@@ -43,10 +43,14 @@ async def listing(request: Request) -> Response:
     log, stream = Log(server, dead), server.broker.stream(dead)
     after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
     page = log.read(after, limit)
-    letters = [log.shown(*one) for one in page if not stream.is_settled(one[0]) and _is_for(one[1], link, asked)]
+    letters = [
+        log.shown(*letter)
+        for letter in page
+        if not stream.is_settled(letter[0]) and _is_for(letter[1], link, subscription)
+    ]
     after = page[-1][0] if page else after
     present = [number for number in range(log.acknowledged + 1, log.last + 1) if not stream.is_settled(number)]
-    count = len(_own(server, link, asked, present))
+    count = len(_letters_of(server, link, subscription, present))
     return JSONResponse({"letters": letters, "next": log.cursor(after) if after < log.last else None, "count": count})
 
 
@@ -70,31 +74,31 @@ async def drop(request: Request) -> Response:
 async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
     """Return the numbers of the dead letters that a request names; at most a page of them."""
     server_of(request).rights(request)
-    server, link, asked = await queue(request)
-    given = convert(await read_json(request), Chosen)
-    if bool(given.cursors) == (given.upto is not None):
+    server, link, subscription = await queue(request)
+    chosen = convert(await read_json(request), Chosen)
+    if bool(chosen.cursors) == (chosen.upto is not None):
         raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
     dead = dead_letters_link(link)
     if dead not in server.broker.links:
         return server, link, ()
     log = Log(server, dead)
-    if given.upto is None:
-        numbers: Sequence[int] = list(dict.fromkeys(log.place("cursors", text) for text in given.cursors))
+    if chosen.upto is None:
+        numbers: Sequence[int] = list(dict.fromkeys(log.place("cursors", text) for text in chosen.cursors))
     else:
-        numbers = range(log.acknowledged + 1, min(log.place("upto", given.upto), log.last) + 1)
-    return server, link, tuple(_own(server, link, asked, numbers)[:MAX_PAGE])
+        numbers = range(log.acknowledged + 1, min(log.place("upto", chosen.upto), log.last) + 1)
+    return server, link, tuple(_letters_of(server, link, subscription, numbers)[:MAX_PAGE])
 
 
-def _own(server: Server, link: Link, asked: m.Subscribe, numbers: Sequence[int]) -> Sequence[int]:
+def _letters_of(server: Server, link: Link, subscription: m.Subscribe, numbers: Sequence[int]) -> Sequence[int]:
     """Return those of some dead letters that are of one subscription."""
     if client_of(link) is None:  # the only one of its queue
         return numbers
     bodies = bodies_of(server, dead_letters_link(link), numbers)
-    return [number for number in numbers if number in bodies and _is_for(bodies[number], link, asked)]
+    return [number for number in numbers if number in bodies and _is_for(bodies[number], link, subscription)]
 
 
-def _is_for(body: bytes, link: Link, asked: m.Subscribe) -> bool:
+def _is_for(body: bytes, link: Link, subscription: m.Subscribe) -> bool:
     message = m.decode(body, link)
     if client_of(link) is None or not isinstance(message, m.Delivery):
         return True
-    return asked.id in message.subscriptions and asked.namespace == message.event.namespace
+    return subscription.id in message.subscriptions and subscription.namespace == message.event.namespace

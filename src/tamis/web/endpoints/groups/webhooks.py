@@ -34,7 +34,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=1, le=60)]
 
 
 class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What is put: where to send messages, and how."""
+    """The body of PUT: where to send messages, and how."""
 
     url: str
     #: ``whsec_`` and base64; without one the broker makes it, or keeps what it has.
@@ -47,7 +47,7 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RotateRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What is posted to change the secret."""
+    """The body of a request that changes the secret."""
 
     secret: str | None = None
     #: Seconds for which requests are signed with the former secret, too.
@@ -55,69 +55,69 @@ class RotateRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def put(request: Request) -> Response:
-    """Have messages sent to an endpoint from now on, beginning with those that wait; a suspended webhook goes on."""
-    server, link, asked, rights = await _subscription(request)
-    given = convert(await read_json(request), WebhookRequest)
+    """Set or change a webhook: waiting messages are sent first, and a suspended webhook is resumed."""
+    server, link, subscription, rights = await _subscription(request)
+    body = convert(await read_json(request), WebhookRequest)
     server.access.demand_live(rights)
-    server.config.webhooks.read_url(given.url)
-    if given.format == "binary" and given.batch > 1:
+    server.config.webhooks.read_url(body.url)
+    if body.format == "binary" and body.batch > 1:
         raise ModelError("batch: a binary CloudEvent is a request of its own; use the structured format for batches")
-    before = server.webhooks.all.get(link)
-    is_new_key = given.secret is not None or before is None
-    keys = (_key(given.secret),) if is_new_key or before is None else before.keys
-    settings = {name: getattr(given, name) for name in ("format", "batch", "parallel", "timeout", "max_failures")}
-    name = secrets.token_hex(8) if before is None else before.name
-    after = Webhook(name, given.url, keys, **settings, digest=rights.digest)
-    await _change(server, link, asked, rights, "webhook set", before, after)
-    shown = _described(server, link, asked, after, with_url=True)
-    made = {"secret": key_as_text(keys[0].key)} if is_new_key and given.secret is None else {}
-    return JSONResponse(shown | made)
+    former = server.webhooks.all.get(link)
+    is_new_key = body.secret is not None or former is None
+    keys = (_key(body.secret),) if is_new_key or former is None else former.keys
+    settings = {name: getattr(body, name) for name in ("format", "batch", "parallel", "timeout", "max_failures")}
+    name = secrets.token_hex(8) if former is None else former.name
+    new = Webhook(name, body.url, keys, **settings, digest=rights.digest)
+    await _change(server, link, subscription, rights, "webhook set", former, new)
+    shown = _described(server, link, subscription, new, with_url=True)
+    new_secret = {"secret": key_as_text(keys[0].key)} if is_new_key and body.secret is None else {}
+    return JSONResponse(shown | new_secret)
 
 
 async def show(request: Request) -> Response:
-    """Show where messages are sent, and how that goes."""
-    server, link, asked, _ = await _subscription(request)
-    return JSONResponse(_described(server, link, asked, _found(server, link, asked), with_url=True))
+    """Show a webhook with its state."""
+    server, link, subscription, _ = await _subscription(request)
+    return JSONResponse(_described(server, link, subscription, _webhook_of(server, link, subscription), with_url=True))
 
 
 async def delete(request: Request) -> Response:
-    """Send nothing more; the subscription stays."""
-    server, link, asked, rights = await _subscription(request)
-    await _change(server, link, asked, rights, "webhook remove", _found(server, link, asked), None)
+    """Remove a webhook; the subscription stays."""
+    server, link, subscription, rights = await _subscription(request)
+    await _change(server, link, subscription, rights, "webhook remove", _webhook_of(server, link, subscription), None)
     return Response(status_code=204)
 
 
 async def rotate(request: Request) -> Response:
-    """Sign with a new secret, and for some time with the former one, too."""
-    server, link, asked, rights = await _subscription(request)
-    given = convert(await read_json(request), RotateRequest)
+    """Sign with a new secret, and for a time with the former one as well."""
+    server, link, subscription, rights = await _subscription(request)
+    body = convert(await read_json(request), RotateRequest)
     server.access.demand_live(rights)
-    before = _found(server, link, asked)
-    former = msgspec.structs.replace(before.keys[0], until=round((time.time() + given.overlap) * 1e6))
-    key = _key(given.secret)
-    after = msgspec.structs.replace(before, keys=(key, former), digest=rights.digest)
-    await _change(server, link, asked, rights, "webhook rotate", before, after)
-    made = {"secret": key_as_text(key.key)} if given.secret is None else {}
-    return JSONResponse(_described(server, link, asked, after, with_url=True) | made)
+    former = _webhook_of(server, link, subscription)
+    former_key = msgspec.structs.replace(former.keys[0], until=round((time.time() + body.overlap) * 1e6))
+    key = _key(body.secret)
+    new = msgspec.structs.replace(former, keys=(key, former_key), digest=rights.digest)
+    await _change(server, link, subscription, rights, "webhook rotate", former, new)
+    new_secret = {"secret": key_as_text(key.key)} if body.secret is None else {}
+    return JSONResponse(_described(server, link, subscription, new, with_url=True) | new_secret)
 
 
 async def suspend(request: Request) -> Response:
     """Send nothing until the webhook is resumed; messages wait."""
-    server, link, asked, rights = await _subscription(request)
-    before = _found(server, link, asked)
-    after = msgspec.structs.replace(before, suspended=f"by {rights.principal}")
-    await _change(server, link, asked, rights, "webhook suspend", before, after)
-    return JSONResponse(_described(server, link, asked, after, with_url=True))
+    server, link, subscription, rights = await _subscription(request)
+    former = _webhook_of(server, link, subscription)
+    new = msgspec.structs.replace(former, suspended=f"by {rights.principal}")
+    await _change(server, link, subscription, rights, "webhook suspend", former, new)
+    return JSONResponse(_described(server, link, subscription, new, with_url=True))
 
 
 async def resume(request: Request) -> Response:
     """Send what waits, and go on."""
-    server, link, asked, rights = await _subscription(request)
-    before = _found(server, link, asked)
-    server.config.webhooks.read_url(before.url)
-    after = msgspec.structs.replace(before, suspended="", digest=rights.digest)
-    await _change(server, link, asked, rights, "webhook resume", before, after)
-    return JSONResponse(_described(server, link, asked, after, with_url=True))
+    server, link, subscription, rights = await _subscription(request)
+    former = _webhook_of(server, link, subscription)
+    server.config.webhooks.read_url(former.url)
+    new = msgspec.structs.replace(former, suspended="", digest=rights.digest)
+    await _change(server, link, subscription, rights, "webhook resume", former, new)
+    return JSONResponse(_described(server, link, subscription, new, with_url=True))
 
 
 async def listing(request: Request) -> Response:
@@ -129,46 +129,51 @@ async def listing(request: Request) -> Response:
         for name, default, most in (("after", "0", 2**53), ("limit", "100", MAX_PAGE))
     )
     shown = []
-    for (link, _), asked in list(server.broker.asked.items()) if server.webhooks.all else ():
+    for (link, _), subscription in list(server.broker.asked.items()) if server.webhooks.all else ():
         hook = server.webhooks.all.get(link)
-        if hook is not None and view.rights.sees(asked.namespace) and _is_mine(view.rights, asked):
-            shown.append(_described(server, link, asked, hook, with_url=False))
+        if hook is not None and view.rights.sees(subscription.namespace) and _is_mine(view.rights, subscription):
+            shown.append(_described(server, link, subscription, hook, with_url=False))
     page = shown[start : start + limit]
     return JSONResponse({"webhooks": page, "next": start + limit if len(shown) > start + limit else None})
 
 
 async def _subscription(request: Request) -> tuple[Server, Link, m.Subscribe, Rights]:
     """Return the durable subscription that a request names, which must be the caller's own."""
-    server, link, asked = await queue(request)
-    return server, link, asked, server.rights(request)
+    server, link, subscription = await queue(request)
+    return server, link, subscription, server.rights(request)
 
 
 async def _change(
     server: Server,
     link: Link,
-    asked: m.Subscribe,
+    subscription: m.Subscribe,
     rights: Rights,
-    what: str,
-    before: Webhook | None,
-    after: Webhook | None,
+    action: str,
+    former: Webhook | None,
+    new: Webhook | None,
 ) -> None:
-    """Have a change on disk; 409 when another request changed the webhook meanwhile."""
-    if after is not None:
+    """Write a change to disk; 409 when another request changed the webhook in between."""
+    if new is not None:
         server.driver.demand_room()
     most = server.config.webhooks.most
-    change = PutWebhook(link, what, before, after, str(asked.id), asked.namespace, rights, most)
-    done = await server.driver.ask(change)
-    if isinstance(done, Exception):
-        raise done
-    if not done:
-        raise RefusedError(409, f"the webhook of subscription {asked.id!r} changed meanwhile; look at it and try again")
+    change = PutWebhook(link, action, former, new, str(subscription.id), subscription.namespace, rights, most)
+    accepted = await server.driver.ask(change)
+    if isinstance(accepted, Exception):
+        raise accepted
+    if not accepted:
+        raise RefusedError(
+            409,
+            f"the webhook of subscription {subscription.id!r} was changed by another request; read it and try again",
+        )
     server.webhooks.look()
 
 
-def _found(server: Server, link: Link, asked: m.Subscribe) -> Webhook:
+def _webhook_of(server: Server, link: Link, subscription: m.Subscribe) -> Webhook:
     hook = server.webhooks.all.get(link)
     if hook is None:
-        raise RefusedError(404, f"subscription {asked.id!r} has no webhook; set it with PUT, or `tamis webhooks set`")
+        raise RefusedError(
+            404, f"subscription {subscription.id!r} has no webhook; set it with PUT, or `tamis webhooks set`"
+        )
     return hook
 
 
@@ -176,21 +181,23 @@ def _key(secret: str | None) -> SigningKey:
     return SigningKey(secrets.token_bytes(KEY_BYTES) if secret is None else read_key(secret))
 
 
-def _is_mine(rights: Rights, asked: m.Subscribe) -> bool:
+def _is_mine(rights: Rights, subscription: m.Subscribe) -> bool:
     try:
-        demand_owner(rights, asked)
+        demand_owner(rights, subscription)
     except RefusedError:
         return False
     return True
 
 
-def _described(server: Server, link: Link, asked: m.Subscribe, hook: Webhook, *, with_url: bool) -> dict[str, Any]:
+def _described(
+    server: Server, link: Link, subscription: m.Subscribe, hook: Webhook, *, with_url: bool
+) -> dict[str, Any]:
     failures, problem = server.webhooks.failures_of(link)
     state = "suspended" if hook.suspended else "failing" if failures else "active"
     names = ("format", "batch", "parallel", "timeout", "max_failures")
     return {
-        "subscription": asked.id,
-        "namespace": asked.namespace,
+        "subscription": subscription.id,
+        "namespace": subscription.namespace,
         "host": hook.host,
         **({"url": hook.url} if with_url else {}),
         **{name: getattr(hook, name) for name in names},
