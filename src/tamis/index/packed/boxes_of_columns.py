@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,15 @@ def sides_of_columns(columns: TextColumns, axes: Axes) -> ColumnSides:
     for name, (lo, hi) in columns.ranges.items():
         sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
     for name, texts in columns.strings.items():
-        codes = np.array([axes.code(name, text) for text in texts], np.float64)
+        free = columns.free.get(name)
+        written = texts if free is None else compress(texts, (~free).tolist())
+        codes = np.zeros(len(texts))
+        codes[slice(None) if free is None else ~free] = [axes.code(name, text) for text in written]
         sides[axes.number(name, Part.CODE)] = codes, codes
+    for name, free in columns.free.items():
+        axis = axes.number(name, Part.NUMBER if name in columns.ranges else Part.CODE)
+        lo, hi = sides[axis]
+        sides[axis] = np.where(free, -np.inf, lo), np.where(free, np.inf, hi)
     return sides
 
 
