@@ -19,6 +19,7 @@ from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids, sorted_ids
 from tamis.engine.matches import Matches
+from tamis.engine.memory import MANY_ROWS
 from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
@@ -148,11 +149,15 @@ class Engine:
             try:
                 if table.texts is not None:
                     with paused_collection():
-                        return self._subscribe_texts(table, reader)
-                return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
+                        ids = self._subscribe_texts(table, reader)
+                else:
+                    ids = self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
+            if len(table) >= MANY_ROWS:
+                self._merge.give_back()
+            return ids
 
     def subscribe_boxes(
         self,
@@ -167,7 +172,10 @@ class Engine:
         _check_words(namespace, {})
         table = SubscriptionTable.from_boxes(names, lo, hi, ids)
         with self._lock:
-            return self._subscribe_boxes(table, namespace)
+            added = self._subscribe_boxes(table, namespace)
+            if len(table) >= MANY_ROWS:
+                self._merge.give_back()
+            return added
 
     def subscribe_balls(
         self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from tamis.engine.memory import give_back_memory
 from tamis.index.protocols import Mergeable
 
 __all__ = ["BackgroundMerge"]
@@ -19,12 +20,20 @@ class BackgroundMerge:
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
         self._thread: threading.Thread | None = None
+        #: Whether the merge that is running was preceded by a large load.
+        self._gives_back = False
 
     def nudge(self, index: Mergeable) -> None:
         """Start a merge if an index needs one and none is running. The caller holds the lock."""
         if index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
+
+    def give_back(self) -> None:
+        """Return freed memory to the system, now or when the running merge ends. The caller holds the lock."""
+        self._gives_back = self._thread is not None and self._thread.is_alive()
+        if not self._gives_back:
+            give_back_memory()
 
     def wait(self) -> None:
         """Wait until no merge is running."""
@@ -36,6 +45,10 @@ class BackgroundMerge:
         while True:
             with self.lock:
                 plan = index.plan_merge()
+                gives_back = plan is None and self._gives_back
+                self._gives_back &= plan is not None
+            if gives_back:
+                give_back_memory()
             if plan is None:
                 return
             plan.run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +25,9 @@ def sides_of_columns(columns: TextColumns, axes: Axes) -> ColumnSides:
     for name, (lo, hi) in columns.ranges.items():
         sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
     for name, texts in columns.strings.items():
-        free = columns.free.get(name)
-        written = texts if free is None else compress(texts, (~free).tolist())
+        about = columns.about(name)
         codes = np.zeros(len(texts))
-        codes[slice(None) if free is None else ~free] = [axes.code(name, text) for text in written]
+        codes[about] = [axes.code(name, texts[i]) for i in about.tolist()]
         sides[axes.number(name, Part.CODE)] = codes, codes
     for name, free in columns.free.items():
         axis = axes.number(name, Part.NUMBER if name in columns.ranges else Part.CODE)

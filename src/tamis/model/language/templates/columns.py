@@ -85,6 +85,11 @@ class TextColumns(NamedTuple):
     circles: Circles | None = None
     free: Mapping[str, npt.NDArray[np.bool_]] = MappingProxyType({})
 
+    def about(self, attribute: str) -> npt.NDArray[np.intp]:
+        """Return the positions of the subscriptions that have a range or a string of an attribute."""
+        free = self.free.get(attribute)
+        return np.arange(len(self.rows)) if free is None else np.flatnonzero(~free)
+
     def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
         """Return some of the subscriptions, under other rows."""
         ranges = {name: (lo[chosen], hi[chosen]) for name, (lo, hi) in self.ranges.items()}
@@ -214,7 +219,7 @@ def _bounds(
 
 
 def read_numbers(written: Sequence[str]) -> _Floats:
-    """Return the numbers of literals; NaN for a literal that is no number, or an integer that is no float64."""
+    """Return the numbers of literals; NaN for any other literal, and for an integer that float64 cannot represent."""
     try:
         numbers = np.array(list(map(float, written)))
     except ValueError:  # a string in quotes, or a geometry

@@ -116,7 +116,7 @@ class Conjunctions:
         return columns, left_out
 
     def _read(self, pieces: tuple[str, ...]) -> list[int]:
-        """Return the conditions of a text in the order of its literals; none if it is no conjunction of them."""
+        """Return the conditions of a text in the order of its literals; none for any other text."""
         words, conditions = self._words, list[int]()
         known, following = words.at_start, iter(pieces[:-1])
         for piece in following:
@@ -173,7 +173,7 @@ class Conjunctions:
 
 
 def _in_steps(texts: _Texts, n_attributes: int) -> Iterator[_Texts]:
-    """Yield all texts, so many at once that their columns stay small."""
+    """Yield all texts in parts whose columns have at most ``_MOST_SIDES`` lower bounds, or few rows."""
     step = max(_LEAST_ROWS, _MOST_SIDES // max(n_attributes, 1))
     start = 0
     for first in range(0, len(texts.rows), step):
