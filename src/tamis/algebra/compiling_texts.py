@@ -32,6 +32,8 @@ _BATCH = 65_536
 _COLUMN = 16
 #: The text of a shape that becomes its template; building a template costs as much as parsing a text.
 _MANY = 2
+#: Shapes of which a reader makes templates, which later readings use, before it reads conjunctions by their words.
+_TEMPLATES = 256
 #: Shapes in the cache; when it is full, it is cleared.
 _REMEMBERED = 4_096
 #: Characters of the texts without a template that a reader remembers: their filters take about 30 MB.
@@ -194,6 +196,11 @@ class _Compiler:
         """Whether `_REMEMBERED` shapes are known, and it is time to forget them."""
         return len(self._seen) >= _REMEMBERED
 
+    @property
+    def _reads_words(self) -> bool:
+        """Whether conjunctions need no template: where columns are wanted, and other readings will not need filters."""
+        return self.columns and (self.memory is None or len(self._seen) >= _TEMPLATES)
+
     def add(self, batch: Sequence[tuple[int, str]]) -> None:
         shapes, texts = self._shapes, dict(batch)
         for row, text in batch:
@@ -202,7 +209,7 @@ class _Compiler:
             if waiting is not None and parts is not None:
                 waiting.rows.append(row)
                 waiting.literals.append(parts[1])
-            elif parts is not None and self.columns and self._conjunctions.add(row, parts, self.result.schema):
+            elif parts is not None and self._reads_words and self._conjunctions.add(row, parts, self.result.schema):
                 continue
             elif self._compile(row, text):
                 if parts is not None:

@@ -19,7 +19,6 @@ from tamis.algebra.explain import Explanation, explain
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids, sorted_ids
 from tamis.engine.matches import Matches
-from tamis.engine.memory import MANY_ROWS
 from tamis.engine.merging import BackgroundMerge
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import Shelf
@@ -139,8 +138,7 @@ class Engine:
     ) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids.
 
-        A ``reader`` keeps the shapes of texts that it has parsed. It is used if it has the schema of this engine, and
-        the engine does not learn; otherwise it is ignored.
+        A ``reader`` keeps the shapes of texts that it has parsed; it is ignored if the engine learns or has another schema.
         """
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
@@ -149,15 +147,11 @@ class Engine:
             try:
                 if table.texts is not None:
                     with paused_collection():
-                        ids = self._subscribe_texts(table, reader)
-                else:
-                    ids = self._subscribe_boxes(table, DEFAULT_NAMESPACE)
+                        return self._subscribe_texts(table, reader)
+                return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
-            if len(table) >= MANY_ROWS:
-                self._merge.give_back()
-            return ids
 
     def subscribe_boxes(
         self,
@@ -172,10 +166,7 @@ class Engine:
         _check_words(namespace, {})
         table = SubscriptionTable.from_boxes(names, lo, hi, ids)
         with self._lock:
-            added = self._subscribe_boxes(table, namespace)
-            if len(table) >= MANY_ROWS:
-                self._merge.give_back()
-            return added
+            return self._subscribe_boxes(table, namespace)
 
     def subscribe_balls(
         self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None
@@ -325,8 +316,7 @@ class Engine:
         return engine
 
     def _compile_record(self, namespace: str, templates: TextTemplates, record: Record) -> Subscription:
-        text, id, expires, metadata = record
-        saved_schema = self._schema
+        (text, id, expires, metadata), saved_schema = record, self._schema
         filters, schema, _ = templates.compile(text, saved_schema, learns=self._learns)
         if schema is not saved_schema:  # a schema that was saved with a filter has all its attributes
             raise ModelError(f"unknown attribute: the saved schema lacks an attribute of {shorten(text)}")
@@ -366,6 +356,7 @@ class Engine:
             _add_all(additions)
         else:
             self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
+        self._merge.give_back(len(table))
         return ids
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
@@ -375,6 +366,7 @@ class Engine:
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), shelf.now.ids)
         shelf.add_boxes(table, ids)
         self._schema = schema
+        self._merge.give_back(len(table))
         return ids
 
     def _fresh_ids(self, n: int, ids: Ids) -> range:

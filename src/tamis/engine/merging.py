@@ -6,12 +6,15 @@ changes has none (Spark forks its workers), and the interpreter waits for it at 
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
-from tamis.engine.memory import give_back_memory
 from tamis.index.protocols import Mergeable
 
 __all__ = ["BackgroundMerge"]
+
+#: Rows from which on memory is given back after a load, which takes about as long as loading a thousand.
+MANY_ROWS = 20_000
 
 
 class BackgroundMerge:
@@ -29,11 +32,15 @@ class BackgroundMerge:
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
 
-    def give_back(self) -> None:
-        """Return freed memory to the system, now or when the running merge ends. The caller holds the lock."""
-        self._gives_back = self._thread is not None and self._thread.is_alive()
-        if not self._gives_back:
-            give_back_memory()
+    def give_back(self, n_rows: int) -> None:
+        """Return freed memory to the system after a load of many rows, now or when the running merge ends.
+
+        The caller holds the lock.
+        """
+        if n_rows >= MANY_ROWS:
+            self._gives_back = self._thread is not None and self._thread.is_alive()
+            if not self._gives_back:
+                give_back_memory()
 
     def wait(self) -> None:
         """Wait until no merge is running."""
@@ -54,3 +61,10 @@ class BackgroundMerge:
             plan.run()
             with self.lock:
                 index.install(plan)
+
+
+def give_back_memory() -> None:
+    """Let the C library return freed memory to the system, if it can (glibc); its allocator would keep most of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -204,7 +204,7 @@ def test_texts_of_any_shape_match_like_each_alone(tmp_path: Path) -> None:
 def test_memory_is_given_back_after_a_large_load_and_its_merge(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     merging_at: list[bool] = []
     engine = Engine()
-    monkeypatch.setattr(engine_module, "MANY_ROWS", 10)
+    monkeypatch.setattr(merging, "MANY_ROWS", 10)
     monkeypatch.setattr(merging, "give_back_memory", lambda: merging_at.append(engine._merge._gives_back))
     engine.subscribe_boxes(["x"], [[i] for i in range(n)], [[i + 1] for i in range(n)])
     engine.wait()
@@ -224,7 +224,7 @@ def test_memory_is_given_back_when_the_merge_ends(monkeypatch: pytest.MonkeyPatc
 
     background = merging.BackgroundMerge(threading.RLock())
     background.nudge(Waits())  # type: ignore[arg-type]
-    background.give_back()
+    background.give_back(merging.MANY_ROWS)
     assert not given_back
     may_end.set()
     background.wait()
