@@ -138,7 +138,7 @@ class Engine:
     ) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids.
 
-        A ``reader`` keeps the shapes of texts that it has parsed; it is ignored if the engine learns or has another schema.
+        A ``reader`` keeps the shapes of texts it has parsed; it is ignored if the engine learns or has another schema.
         """
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
