@@ -25,9 +25,11 @@ from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.cql2_json import from_json, to_json
 from tamis.model.language.nodes import And, Compare
 from tamis.model.language.parse import parse
+from tamis.model.language.templates import conjunctions
 from tamis.model.language.templates.columns import TextColumns
+from tamis.model.language.templates.texts import split_text
 from tamis.model.language.unbind import unbind
-from tamis.model.schema import Schema
+from tamis.model.schema import Schema, shown_by_events
 from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, Region, String, Timestamp
 from tamis.node.content import Content, written_forms
@@ -225,15 +227,21 @@ def test_columns_have_the_boxes_of_the_filters(texts: list[str], learns: bool) -
     if wanted.bad is not None:
         return
     assert found.schema == wanted.schema
-    filters = dict(wanted.others)
+    assert_columns_and_others(found, dict(wanted.others))
+
+
+def assert_columns_and_others(found: CompiledTexts, filters: dict[int, tuple[Filter, ...]]) -> None:
     assert all(repr(mine) == repr(filters.pop(row)) for row, mine in found.others)
     for columns in found.columns:
         if columns.circles is not None:
             assert_same_boxes(columns, filters)
             continue
         for i, row in enumerate(columns.rows.tolist()):
-            ranges = {name: (max(lo[i], ANY_VALUE), hi[i]) for name, (lo, hi) in columns.ranges.items()}
-            strings = {name: some[i] for name, some in columns.strings.items()}
+            free = {name for name, mask in columns.free.items() if mask[i]}
+            ranges = {
+                name: (max(lo[i], ANY_VALUE), hi[i]) for name, (lo, hi) in columns.ranges.items() if name not in free
+            }
+            strings = {name: some[i] for name, some in columns.strings.items() if name not in free}
             assert _box_of(filters.pop(row)) == (ranges, strings)
     assert not filters
 
@@ -442,6 +450,77 @@ def test_most_texts_of_a_shape_are_columns() -> None:
     found = compile_texts(texts, Schema(), learns=True)
     assert [len(columns.rows) for columns in found.columns] == [97]
     assert [row for row, _ in found.others] == [0, 1]
+
+
+def _conjunction(random: Random, row: int) -> str:
+    """Return a conjunction whose shape few others have; some literals are unusual."""
+    words = ["x < {N}", "x >= {N}", "y BETWEEN {N} AND {N}", "name = {S}", "y={N}", "x\nbetween {N} and {N}"]
+    conditions = [*random.choices(words, k=random.randint(1, 5)), f"z{row % 7} > {{N}}"]
+    random.shuffle(conditions)
+    return _filled(random.choice([" AND ", "  and ", "\tAND "]).join(conditions), random)
+
+
+@settings(max_examples=few(100), deadline=None)
+@given(st.integers(0, 2**32))
+def test_conjunctions_of_any_shape_have_the_boxes_of_their_filters(seed: int) -> None:
+    random = Random(seed)
+    schema = SCHEMA.extended({f"z{i}": Number() for i in range(7)}, "a test")
+    texts = [_conjunction(random, row) for row in range(20)]
+    with patch.object(conjunctions, "_MOST_SIDES", 1), patch.object(conjunctions, "_LEAST_ROWS", 7):
+        found = compile_texts(texts, schema)
+    wanted = one_by_one(texts, schema, learns=False)
+    assert_same_error(found, wanted)
+    if wanted.bad is None:
+        assert_columns_and_others(found, dict(wanted.others))
+
+
+def test_texts_of_which_no_two_have_one_shape_are_columns() -> None:
+    chosen = list(product("xy", "xy", ("< 9", ">= 1"), ("<= 8.5", "BETWEEN 2 AND 7")))
+    texts = [f"{a} {range} AND name = 'n' AND {b} {other}" for a, b, range, other in chosen]
+    with patch.object(compiling_texts, "compile_source", side_effect=AssertionError("a text was parsed")):
+        found = compile_texts(texts, SCHEMA)
+    assert [len(columns.rows) for columns in found.columns] == [len(texts)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "x < 5 OR y < 3",
+            "x < 5 AND NOT y < 3",
+            "(x < 5) AND y < 3",
+            "x < y + 3",
+            "x < 5 + 3",
+            "x < 5 + y AND y < 3",
+        ),
+        *("x < 5 AND y < 3 OR x > 9", "x BETWEEN 1 AND 5 OR y BETWEEN 1 AND 2", "x NOT BETWEEN 1 AND 5", "x <> 5"),
+        *("name > 'a'", "name BETWEEN 'a' AND 'b'", "name = 'a' AND name = 'b'", "name = 5", "x = 'a'", "x < 5 AND on"),
+        *("x = 5 AND x = 6", "x > 5 AND x < 5", "x < 9007199254740993", "name LIKE 'a'", "x < 5 AND y IS NULL"),
+        *("at < DATE('2026-01-01')", "x IN (1, 2)", "x BETWEEN 1", "x < 5 AND", "x - y < 5", "missing < 5"),
+    ],
+)
+def test_what_is_no_conjunction_of_ranges_takes_the_ordinary_road(text: str) -> None:
+    wanted, found = one_by_one([text], SCHEMA, learns=False), compile_texts([text], SCHEMA)
+    assert not any(len(columns.rows) for columns in found.columns)
+    assert_same_error(found, wanted)
+    assert repr(found.others) == repr(wanted.others)
+
+
+def test_words_that_do_not_repeat_are_not_parsed_for_ever() -> None:
+    reader = conjunctions.Conjunctions()
+    with patch.object(conjunctions, "parse", side_effect=conjunctions.parse) as parser:
+        for row in range(2 * conjunctions._UNPAID):
+            parts = split_text(f"name{row} < {row}")
+            assert parts is not None
+            assert not reader.add(row, parts, SCHEMA)
+    assert parser.call_count <= conjunctions._UNPAID
+
+
+def test_an_attribute_that_only_events_have_shown_is_asked_for_by_its_first_text() -> None:
+    schema = shown_by_events(Schema(), {"x": Number()})
+    found = compile_texts([f"x < {i}" for i in range(40)], schema, learns=True)
+    assert not found.schema.unasked
+    assert [row for row, _ in found.others] == [0]
 
 
 def test_most_texts_with_a_circle_are_columns() -> None:

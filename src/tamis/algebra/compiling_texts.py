@@ -1,8 +1,10 @@
 """Compiles many texts at once, with the results of `tamis.algebra.compiling.compile_source` but faster.
 
-Texts are compiled in order, because each may teach types that the next one needs. The first two texts of a shape are
-parsed, and the second one becomes a template (`tamis.model.language.templates`). Further texts of that shape wait, and
-their literals are filled into the template together. They teach no types: the first text had the same attributes.
+Texts are compiled in order, because each may teach types that the next one needs. A conjunction of ranges is read
+without a parser once the words between its literals are known (`tamis.model.language.templates.conjunctions`). Of all
+others, the first two texts of a shape are parsed, and the second one becomes a template
+(`tamis.model.language.templates.texts`). Further texts of that shape wait, and their literals are filled into the
+template together. Neither teaches types: their attributes are known.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tamis.algebra.compiling import Compiled, compile_source
 from tamis.algebra.simplify import simplify_regions
 from tamis.errors import ModelError
 from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of
+from tamis.model.language.templates.conjunctions import Conjunctions
 from tamis.model.language.templates.texts import Parts, Template, make_template, split_text
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
@@ -29,6 +32,8 @@ _BATCH = 65_536
 _COLUMN = 16
 #: The text of a shape that becomes its template; building a template costs as much as parsing a text.
 _MANY = 2
+#: Shapes of which a reader makes templates, which later readings use, before it reads conjunctions by their words.
+_TEMPLATES = 256
 #: Shapes in the cache; when it is full, it is cleared.
 _REMEMBERED = 4_096
 #: Characters of the texts without a template that a reader remembers: their filters take about 30 MB.
@@ -176,6 +181,7 @@ class _Compiler:
         self.columns = columns
         self._learns = learns
         self._shapes: dict[tuple[str, ...], _Waiting] = {}
+        self._conjunctions = Conjunctions()
         #: How often a shape was seen that has no template.
         self._seen: Counter[tuple[str, ...]] = Counter()
         #: The errors of all bad texts by row; None if compiling stops at the first error.
@@ -190,6 +196,11 @@ class _Compiler:
         """Whether `_REMEMBERED` shapes are known, and it is time to forget them."""
         return len(self._seen) >= _REMEMBERED
 
+    @property
+    def _reads_words(self) -> bool:
+        """Whether conjunctions need no template: where columns are wanted, and other readings will not need filters."""
+        return self.columns and (self.memory is None or len(self._seen) >= _TEMPLATES)
+
     def add(self, batch: Sequence[tuple[int, str]]) -> None:
         shapes, texts = self._shapes, dict(batch)
         for row, text in batch:
@@ -198,12 +209,17 @@ class _Compiler:
             if waiting is not None and parts is not None:
                 waiting.rows.append(row)
                 waiting.literals.append(parts[1])
+            elif parts is not None and self._reads_words and self._conjunctions.add(row, parts, self.result.schema):
+                continue
             elif self._compile(row, text):
                 if parts is not None:
                     self._learn_shape(text, parts)
             elif self.errors is None:
                 break
         unusual = [row for waiting in shapes.values() if waiting.rows for row in self._fill(waiting)]
+        columns, left_out = self._conjunctions.take_columns()
+        self.result.columns += columns
+        unusual += left_out
         for row in sorted(unusual):
             if not self._compile(row, texts[row]) and self.errors is None:
                 return

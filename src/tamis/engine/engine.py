@@ -139,7 +139,7 @@ class Engine:
     ) -> Sequence[SubscriptionId]:
         """Add all subscriptions of a table, or none: an error names the first bad row. Return their ids.
 
-        A ``reader`` keeps the shapes of parsed texts. It is ignored if its schema is another, or if the engine learns.
+        A ``reader`` keeps the shapes of texts it has parsed; it is ignored if the engine learns or has another schema.
         """
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
@@ -317,8 +317,7 @@ class Engine:
         return engine
 
     def _compile_record(self, namespace: str, templates: TextTemplates, record: Record) -> Subscription:
-        text, id, expires, metadata = record
-        saved_schema = self._schema
+        (text, id, expires, metadata), saved_schema = record, self._schema
         filters, schema, _ = templates.compile(text, saved_schema, learns=self._learns)
         if schema is not saved_schema:  # a schema that was saved with a filter has all its attributes
             raise ModelError(f"unknown attribute: the saved schema lacks an attribute of {shorten(text)}")
@@ -358,6 +357,7 @@ class Engine:
             _add_all(additions)
         else:
             self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
+        self._merge.give_back(len(table))
         return ids
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
@@ -367,6 +367,7 @@ class Engine:
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), shelf.now.ids)
         shelf.add_boxes(table, ids)
         self._schema = schema
+        self._merge.give_back(len(table))
         return ids
 
     def _fresh_ids(self, n: int, ids: Ids) -> range:

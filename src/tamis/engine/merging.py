@@ -6,11 +6,15 @@ changes has none (Spark forks its workers), and the interpreter waits for it at 
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 from tamis.index.protocols import Mergeable
 
 __all__ = ["BackgroundMerge"]
+
+#: Rows from which on memory is given back after a load, which takes about as long as loading a thousand.
+MANY_ROWS = 20_000
 
 
 class BackgroundMerge:
@@ -19,12 +23,24 @@ class BackgroundMerge:
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
         self._thread: threading.Thread | None = None
+        #: Whether the merge that is running was preceded by a large load.
+        self._gives_back = False
 
     def nudge(self, index: Mergeable) -> None:
         """Start a merge if an index needs one and none is running. The caller holds the lock."""
         if index.wants_merge() and not (self._thread is not None and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._merge, args=(index,), name="tamis-merge")
             self._thread.start()
+
+    def give_back(self, n_rows: int) -> None:
+        """Return freed memory to the system after a load of many rows, now or when the running merge ends.
+
+        The caller holds the lock.
+        """
+        if n_rows >= MANY_ROWS:
+            self._gives_back = self._thread is not None and self._thread.is_alive()
+            if not self._gives_back:
+                give_back_memory()
 
     def wait(self) -> None:
         """Wait until no merge is running."""
@@ -36,8 +52,19 @@ class BackgroundMerge:
         while True:
             with self.lock:
                 plan = index.plan_merge()
+                gives_back = plan is None and self._gives_back
+                self._gives_back &= plan is not None
+            if gives_back:
+                give_back_memory()
             if plan is None:
                 return
             plan.run()
             with self.lock:
                 index.install(plan)
+
+
+def give_back_memory() -> None:
+    """Let the C library return freed memory to the system, if it can (glibc); its allocator would keep most of it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -34,7 +34,10 @@ EPILOG = examples(
 )
 
 app = typer.Typer(
-    help="Measure speed on this machine, beside other systems, in one run.", epilog=EPILOG, rich_markup_mode="rich"
+    add_completion=False,
+    help="Measure speed on this machine, beside other systems, in one run.",
+    epilog=EPILOG,
+    rich_markup_mode="rich",
 )
 
 _SIZES = "10k,100k,1M"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,7 @@ import pytest
 
 from tamis import Engine, Number, Region, Schema, SubscriptionTable
 from tamis.engine import engine as engine_module
+from tamis.engine import merging
 from tamis.errors import DuplicateSubscriptionError, TableError
 
 N = 3 * engine_module.FEW_TEXTS
@@ -165,3 +167,65 @@ def test_circles_at_once_match_like_each_alone(tmp_path: Path) -> None:
         assert [matches.of(i) for i in range(len(CIRCLE_EVENTS))] == wanted
     assert list(at_once) == list(one_by_one)
     assert at_once.subscription(50) == one_by_one.subscription(50)
+
+
+def _of_any_shape(random: Random, row: int) -> str:
+    """Return a text that few others are alike: ranges, strings, lists and alternatives on some of four attributes."""
+    names = random.sample(["price", "volume", "change", "symbol"], random.randint(1, 4))
+    number = random.randint(0, 90)
+    conditions = [
+        f"symbol = 'S{row % 5}'"
+        if name == "symbol"
+        else random.choice(
+            [f"{name} < {number}", f"{name} >= {number}.5", f"{name} BETWEEN {number} AND {number + 30}"]
+        )
+        for name in names
+    ]
+    more = random.choice(["", "", f" AND price IN ({number}, {number + 5})", f" AND (price < {number} OR change > 50)"])
+    return " AND ".join(conditions) + more
+
+
+def test_texts_of_any_shape_match_like_each_alone(tmp_path: Path) -> None:
+    random = Random(7)
+    written = [_of_any_shape(random, row) for row in range(engine_module.FEW_TEXTS + 50)]
+    at_once, one_by_one = Engine(), Engine()
+    at_once.subscribe_table(SubscriptionTable.from_arrow(pa.table({"filter": written})))
+    for row, text in enumerate(written):
+        one_by_one.subscribe(text, id=row)
+    at_once.save(tmp_path)
+    values = {"price": (5, 30.5, 2**53 + 1), "volume": (10, 60), "change": (0.25, 77), "symbol": ("S1", "T")}
+    events = [{name: random.choice(some) for name, some in values.items() if random.random() < 0.8} for _ in range(40)]
+    for engine in (at_once, Engine.load(tmp_path)):
+        assert [engine.match(event) for event in events] == [one_by_one.match(event) for event in events]
+    assert not at_once.namespaces()[0]._single, "boxes decide all of them: no object is kept"
+
+
+@pytest.mark.parametrize("n", [10, 9])
+def test_memory_is_given_back_after_a_large_load_and_its_merge(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    merging_at: list[bool] = []
+    engine = Engine()
+    monkeypatch.setattr(merging, "MANY_ROWS", 10)
+    monkeypatch.setattr(merging, "give_back_memory", lambda: merging_at.append(engine._merge._gives_back))
+    engine.subscribe_boxes(["x"], [[i] for i in range(n)], [[i + 1] for i in range(n)])
+    engine.wait()
+    assert merging_at == [False] * (n == 10)
+
+
+def test_memory_is_given_back_when_the_merge_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back, may_end = list[str](), threading.Event()
+    monkeypatch.setattr(merging, "give_back_memory", lambda: given_back.append(threading.current_thread().name))
+
+    class Waits:
+        def wants_merge(self) -> bool:
+            return True
+
+        def plan_merge(self) -> None:
+            assert may_end.wait(60)
+
+    background = merging.BackgroundMerge(threading.RLock())
+    background.nudge(Waits())  # type: ignore[arg-type]
+    background.give_back(merging.MANY_ROWS)
+    assert not given_back
+    may_end.set()
+    background.wait()
+    assert given_back == ["tamis-merge"]

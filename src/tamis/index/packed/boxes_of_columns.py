@@ -25,8 +25,14 @@ def sides_of_columns(columns: TextColumns, axes: Axes) -> ColumnSides:
     for name, (lo, hi) in columns.ranges.items():
         sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
     for name, texts in columns.strings.items():
-        codes = np.array([axes.code(name, text) for text in texts], np.float64)
+        about = columns.about(name)
+        codes = np.zeros(len(texts))
+        codes[about] = [axes.code(name, texts[i]) for i in about.tolist()]
         sides[axes.number(name, Part.CODE)] = codes, codes
+    for name, free in columns.free.items():
+        axis = axes.number(name, Part.NUMBER if name in columns.ranges else Part.CODE)
+        lo, hi = sides[axis]
+        sides[axis] = np.where(free, -np.inf, lo), np.where(free, np.inf, hi)
     return sides
 
 

@@ -239,15 +239,16 @@ class PackedStore:
         self.n_special -= 1
 
     def decided(self, rows: Rows) -> list[int]:
-        """Return the rows, of some ascending ones, that a box or the text index decides without the subscription."""
+        """Return the rows, of some ascending ones, that nothing needs the subscription for: boxes or texts decide."""
         owners, numbers = self.entries.of_rows(rows)
         if self.loose:
             tight = ~np.isin(owners, list(self.loose))
             owners, numbers = owners[tight], numbers[tight]
         without = np.setdiff1d(rows, owners).tolist()
-        plain = [row for row in without if self.plain.find_box(row) is not None] if len(self.plain) else []
-        open_rows = owners[~self.texts.decides(numbers)]
-        return [*plain, *np.setdiff1d(owners, open_rows).tolist()]
+        has_plain = len(self.plain) > 0
+        alone = [row for row in without if row in self.never or (has_plain and self.plain.find_box(row) is not None)]
+        open_rows = owners[~(self.texts.decides(numbers) | self.entries.exact[numbers])]
+        return [*alone, *np.setdiff1d(owners, open_rows).tolist()]
 
     def find_sides(self, row: int) -> dict[str, tuple[float, float]] | None:
         """Return the sides of a plain box on the NUMBER axes by attribute; None if the row is absent."""

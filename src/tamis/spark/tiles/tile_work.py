@@ -215,10 +215,12 @@ def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[A
         for number, axis in enumerate(axes):
             if axis.attribute in columns.ranges:
                 lo, hi = columns.ranges[axis.attribute]
+                about = columns.about(axis.attribute)
+                bounded = rows[columns.rows[about]]
                 # An integer may lie between two float64.
-                extents.lo[rows[columns.rows], number] = np.nextafter(lo, -np.inf)
-                extents.hi[rows[columns.rows], number] = np.nextafter(hi, np.inf)
-                extents.missing[rows[columns.rows], number] = False
+                extents.lo[bounded, number] = np.nextafter(lo[about], -np.inf)
+                extents.hi[bounded, number] = np.nextafter(hi[about], np.inf)
+                extents.missing[bounded, number] = False
     for row, filters in compiled.others:
         for number, axis in enumerate(axes):
             extents.lo[rows[row], number], extents.hi[rows[row], number], missing = hull(filters, axis)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,16 @@ from tamis.model.language.templates.texts import CircleLiterals, Condition, Rang
 from tamis.model.types import Number, ScalarType, String, Timestamp
 from tamis.model.values import UnfitError
 
-__all__ = ["Circles", "TextColumns", "can_be_columns", "columns_of", "columns_of_values"]
+__all__ = [
+    "Circles",
+    "TextColumns",
+    "can_be_columns",
+    "columns_of",
+    "columns_of_values",
+    "number_ends",
+    "read_numbers",
+    "read_strings",
+]
 
 _Floats = npt.NDArray[np.float64]
 
@@ -48,7 +58,7 @@ class Circles(NamedTuple):
 
 
 class TextColumns(NamedTuple):
-    """n subscriptions that are one conjunction of ranges each, on the same attributes, with or without a circle.
+    """n subscriptions that are one conjunction of ranges each, with or without a circle.
 
     Attributes
     ----------
@@ -63,6 +73,9 @@ class TextColumns(NamedTuple):
         is asked.
     circles
         The circle of each row, for subscriptions that have one.
+    free
+        Which rows say nothing about an attribute, bool[n], for each attribute that not all rows are about; the ranges
+        and strings of these rows have no meaning.
     """
 
     rows: npt.NDArray[np.int32]
@@ -70,6 +83,12 @@ class TextColumns(NamedTuple):
     strings: dict[str, list[str]]
     is_closed: bool = False
     circles: Circles | None = None
+    free: Mapping[str, npt.NDArray[np.bool_]] = MappingProxyType({})
+
+    def about(self, attribute: str) -> npt.NDArray[np.intp]:
+        """Return the positions of the subscriptions that have a range or a string of an attribute."""
+        free = self.free.get(attribute)
+        return np.arange(len(self.rows)) if free is None else np.flatnonzero(~free)
 
     def take(self, chosen: npt.NDArray[np.intp], rows: npt.NDArray[np.int32]) -> TextColumns:
         """Return some of the subscriptions, under other rows."""
@@ -77,7 +96,8 @@ class TextColumns(NamedTuple):
         positions = chosen.tolist()
         strings = {name: [all[i] for i in positions] for name, all in self.strings.items()}
         circles = None if self.circles is None else self.circles.take(chosen)
-        return TextColumns(rows, ranges, strings, self.is_closed, circles)
+        free = {name: mask[chosen] for name, mask in self.free.items()}
+        return TextColumns(rows, ranges, strings, self.is_closed, circles, free)
 
 
 def can_be_columns(template: Template) -> bool:
@@ -98,7 +118,7 @@ def columns_of(
     def read_moments(number: int, column: Sequence[str]) -> list[Literal | None]:
         return [template.read_one(number, literal) for literal in column]
 
-    return _columns(template, rows, list(zip(*written, strict=True)), _strings, read_moments)
+    return _columns(template, rows, list(zip(*written, strict=True)), read_strings, read_moments)
 
 
 def columns_of_values(
@@ -119,7 +139,7 @@ def _columns(
     template: Template,
     rows: Sequence[int],
     by_literal: Sequence[Sequence[Any]],
-    read_strings: Callable[[Sequence[Any]], tuple[list[str], npt.NDArray[np.bool_]]],
+    decode_strings: Callable[[Sequence[Any]], tuple[list[str], npt.NDArray[np.bool_]]],
     read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
 ) -> tuple[TextColumns, list[int]]:
     assert template.ranges is not None  # `can_be_columns`
@@ -131,7 +151,7 @@ def _columns(
         circles, usual = _circles(template.circle, by_literal)
     for name, (kind, conditions) in template.ranges.items():
         if isinstance(kind, String):
-            strings[name], is_usual = read_strings(by_literal[conditions[0].literal])
+            strings[name], is_usual = decode_strings(by_literal[conditions[0].literal])
         else:
             lo, hi = _bounds(kind, conditions, by_literal, read_moments)
             is_usual = lo <= hi  # false for NaN, which stands for an unusual literal
@@ -156,7 +176,7 @@ def _circles(literal: CircleLiterals, by_literal: Sequence[Sequence[str]]) -> tu
     """Return the circles of texts, and which of them are usual: points of the attribute with a known distance."""
     points = [_POINT.fullmatch(text) for text in by_literal[literal.point]]
     x, y = (np.array([math.nan if point is None else float(point[i]) for point in points]) for i in (1, 2))
-    radii = _numbers(by_literal[literal.distance])
+    radii = read_numbers(by_literal[literal.distance])
     if literal.unit is not None:
         units = [literals.unquote(unit) for unit in by_literal[literal.unit]]
         radii = radii * np.array([METRES.get(unit, math.nan) for unit in units])
@@ -174,7 +194,8 @@ def _find_instant(text: str) -> Instant | None:
         return None
 
 
-def _strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
+def read_strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool_]]:
+    """Return the strings of literals, and which of the literals are strings."""
     is_usual = np.array([literal[0] == "'" for literal in written], np.bool_)
     return [literals.unquote(literal) for literal in written], is_usual
 
@@ -190,14 +211,15 @@ def _bounds(
     lo, hi = np.full(n, -math.inf), np.full(n, math.inf)
     for op, number in conditions:
         if isinstance(kind, Number):
-            low, high = _number_ends(op, _numbers(by_literal[number]))
+            low, high = number_ends(op, read_numbers(by_literal[number]))
         else:
             low, high = _moment_ends(op, read_moments(number, by_literal[number]))
         lo, hi = np.maximum(lo, low), np.minimum(hi, high)
     return lo, hi
 
 
-def _numbers(written: Sequence[str]) -> _Floats:
+def read_numbers(written: Sequence[str]) -> _Floats:
+    """Return the numbers of literals; NaN for any other literal, and for an integer that float64 cannot represent."""
     try:
         numbers = np.array(list(map(float, written)))
     except ValueError:  # a string in quotes, or a geometry
@@ -208,7 +230,8 @@ def _numbers(written: Sequence[str]) -> _Floats:
     return numbers + 0.0
 
 
-def _number_ends(op: str, value: _Floats) -> tuple[_Floats, _Floats]:
+def number_ends(op: str, value: _Floats) -> tuple[_Floats, _Floats]:
+    """Return the closed intervals of the numbers that compare so with values; NaN where a value is NaN."""
     free = np.where(np.isnan(value), math.nan, math.inf)
     if op == "=":
         return value, value
