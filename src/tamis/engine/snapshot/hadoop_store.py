@@ -6,7 +6,7 @@ request, takes requests on loopback with a secret of its own (Py4J), and ends wi
 Java; only manifests and other small objects pass between the two.
 
 HDFS renames a file atomically and never over another one, so an object is created under a name of its own and then
-renamed: whoever comes second finds the name taken.
+renamed: the second of two writers finds the name taken.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ class HadoopStore:
 
         def fetch() -> list[Stored]:
             root = self._client.files.makeQualified(self._path("")).toString()
-            found, files = [], self._client.files.listFiles(self._path(""), True)
+            listed, files = [], self._client.files.listFiles(self._path(""), True)
             while files.hasNext():
                 status = files.next()
                 modified = dt.datetime.fromtimestamp(status.getModificationTime() / 1000, dt.UTC)
-                found.append(Stored(status.getPath().toString()[len(root) + 1 :], status.getLen(), modified))
-            return found
+                listed.append(Stored(status.getPath().toString()[len(root) + 1 :], status.getLen(), modified))
+            return listed
 
         try:
             return [stored for stored in self._checked(prefix, fetch) if stored.name.startswith(prefix)]
