@@ -75,12 +75,12 @@ def test_a_renewed_certificate_is_used_and_a_broken_one_is_not(
         await asyncio.sleep(0.05)
         numbers = [await asyncio.to_thread(shown_number, port)]
         write_certificate(tmp_path, 2)
-        await noted("the new one is in use", caplog)
+        await noted("the new certificate is in use", caplog)
         numbers.append(await asyncio.to_thread(shown_number, port))
         (tmp_path / "other").mkdir()
         write_certificate(tmp_path / "other", 3)
         os.replace(tmp_path / "other" / "cert.pem", tmp_path / "cert.pem")  # its key is not there yet
-        await noted("the one before stays in use", caplog)
+        await noted("the former certificate stays in use", caplog)
         numbers.append(await asyncio.to_thread(shown_number, port))
         watch.cancel()
         server.close()

@@ -17,7 +17,7 @@ import tamis
 from tamis.engine.snapshot import cache, local_copy
 from tamis.engine.snapshot.cache import fetch_version
 from tamis.engine.snapshot.manifest import MANIFEST, File, Manifest, Part, parse_manifest
-from tamis.engine.snapshot.object_store import ObjectStore
+from tamis.engine.snapshot.object_store import CloudStore
 from tamis.engine.snapshot.remote import remote_newest
 from tamis.errors import SnapshotError
 
@@ -25,7 +25,7 @@ GOOD = b"summary"
 DIGEST = hashlib.sha256(GOOD).hexdigest()
 
 
-class Bucket(ObjectStore):
+class Bucket(CloudStore):
     """Objects of an attacker, in memory."""
 
     def __init__(self, objects: dict[str, Any]) -> None:

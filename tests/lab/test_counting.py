@@ -11,11 +11,11 @@ from tamis.curves import zcurve as z
 from tamis.curves.hilbert import hilbert_key
 from tamis.runtime.simulation.topology import Topology
 from tamis_lab.beyond.internet import count_links
-from tamis_lab.curve_runs import CURVES, count_runs_of_boxes
 from tamis_lab.mics.drawing import draw_boxes, draw_cells
 from tamis_lab.peers.containment import DISTRIBUTIONS, containment_boxes, containment_graph
 from tamis_lab.uncovered import count_announced, count_uncovered
 from tamis_lab.zcurve.counting import count_all_cubes, cubes_needed
+from tamis_lab.zcurve.curve_runs import CURVES, count_runs_of_boxes
 
 Rng = np.random.Generator
 

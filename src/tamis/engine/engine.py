@@ -165,9 +165,8 @@ class Engine:
     ) -> Sequence[SubscriptionId]:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
         _check_words(namespace, {})
-        table = SubscriptionTable.from_boxes(names, lo, hi, ids)
         with self._lock:
-            return self._subscribe_boxes(table, namespace)
+            return self._subscribe_boxes(SubscriptionTable.from_boxes(names, lo, hi, ids), namespace)
 
     def subscribe_balls(
         self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None

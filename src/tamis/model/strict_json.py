@@ -38,6 +38,9 @@ MAX_DEPTH = 32
 #: Objects and lists in one object: two regions of the largest size. A parser takes half a second for 600,000.
 MAX_CONTAINERS: Final = 40_000
 
+#: Lists inside one another, deeper than allowed, as a text begins that is nothing else.
+_NESTED = "[" * (MAX_DEPTH + 1)
+
 #: Characters of a text from which on it is looked at before it is parsed; and marks of a long one that is not flat.
 _LONG, _FLAT_MARKS = 16 * 1024, 1_000
 
@@ -110,6 +113,8 @@ def read_object(text: str) -> Object:
     ValueError: 1e999 is beyond the range of numbers
     """
     if len(text) > MAX_CONTAINERS and count_containers(text) > MAX_CONTAINERS:
+        if _NESTED in text:
+            raise RefusedError(f"nested more than {MAX_DEPTH} deep")
         raise RefusedError(f"more than {MAX_CONTAINERS:,} objects and lists in one object")
     return checked_object(read_value(text))
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from tamis_lab.curve_runs import CURVES, count_runs_of_boxes
 from tamis_lab.experiment import SEEDS, Config, Experiment
 from tamis_lab.mics.drawing import BITS, SIDE
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, grouped, interval, ratio
 from tamis_lab.verdicts import Decision, Judge, all_below
+from tamis_lab.zcurve.curve_runs import CURVES, count_runs_of_boxes
 
 __all__ = ["EXPERIMENT"]
 

@@ -36,8 +36,6 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; ma
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 figure svg text { fill: var(--ink); }
-figure svg [style*="fill: #ffffff"] { fill: none !important; }
-figure svg [style*="stroke: #000000"] { stroke: var(--soft) !important; }
 .practice { border: 1px solid var(--line); padding: .6rem .9rem; margin: 1rem 0; }
 .practice ul { margin: .3rem 0 0; padding-left: 1.2rem; }
 nav { margin: 1rem 0; } nav a { margin-right: 1rem; }
@@ -47,7 +45,7 @@ code { font-size: .82rem; overflow-wrap: anywhere; }
 
 def as_html(contents: Contents) -> str:
     """Return the whole report."""
-    return "\n".join(_lines(contents)) + "\n"
+    return _with_shared_styles("\n".join(_lines(contents)) + "\n")
 
 
 def _lines(contents: Contents) -> Iterator[str]:
@@ -155,6 +153,22 @@ def _table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:
     yield f'<div class="scroll"><table><thead><tr>{"".join(f"<th>{head}</th>" for head in heads)}</tr></thead><tbody>'
     yield from (f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     yield "</tbody></table></div>"
+
+
+def _with_shared_styles(page: str) -> str:
+    """Return a page in which the styles of pictures, most of which are used a hundred times, are classes.
+
+    White is the ground of the page, and black a soft line, so that pictures suit both a light and a dark page.
+    """
+    styles = sorted(set(re.findall(r'style="([^"]*)"', page)))
+    names = {style: f"s{number}" for number, style in enumerate(styles)}
+    page = re.sub(r'style="([^"]*)"', lambda match: f'class="{names[match[1]]}"', page)
+    rules = "\n".join(f".{name} {{ {_suited(style)} }}" for style, name in names.items())
+    return page.replace("</style>\n</head>", f"{rules}\n</style>\n</head>", 1)
+
+
+def _suited(style: str) -> str:
+    return style.replace("fill: #ffffff", "fill: none").replace("stroke: #000000", "stroke: var(--soft)")
 
 
 def _inline(picture: Path) -> str:

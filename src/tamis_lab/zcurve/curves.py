@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from tamis_lab.curve_runs import CURVES, count_runs_of_boxes
 from tamis_lab.experiment import SEEDS, Config, Experiment, grid
 from tamis_lab.intervals import bootstrap
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, changed, grouped, interval, per_seed, slopes, values_of, where
 from tamis_lab.scale import Scale
 from tamis_lab.verdicts import Change, Decision, Judge, all_above, all_below
+from tamis_lab.zcurve.curve_runs import CURVES, count_runs_of_boxes
 
 __all__ = ["EXPERIMENT"]
 

@@ -246,7 +246,7 @@ def test_what_needs_no_look_at_its_subscription_is_named() -> None:
     texts = ["s ILIKE '%abc%'", "s ILIKE '%abc%' OR t IS NULL", "n < 3", "s LIKE 'a%' AND n < 3", "n < 1 OR n > 2"]
     subscriptions = [Subscription(i, compile_source(text, SCHEMA).filters) for i, text in enumerate(texts)]
     core = PackedCore(subscriptions.__getitem__)
-    assert sorted(core.add_many(np.arange(5, dtype=np.int32), subscriptions, [])) == [0, 2]
+    assert sorted(core.add_many(np.arange(5, dtype=np.int32), subscriptions, [])) == [0, 2, 4]
 
 
 def test_a_part_that_may_be_missing_is_not_required() -> None:

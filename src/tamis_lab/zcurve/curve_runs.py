@@ -49,7 +49,7 @@ def count_runs_of_boxes(low: Ints, sides: Ints, bits: int, curve: str) -> Ints:
     """Return int64[n]: the runs of each box with lower cells int64[n, d] and sides int64[d] that all boxes share.
 
     >>> count_runs_of_boxes(np.array([[0, 0], [1, 0]]), np.array([2, 2]), 2, "z").tolist()
-    [1, 4]
+    [1, 2]
     """
     n, d = low.shape
     inside = np.stack(np.meshgrid(*(np.arange(side) for side in sides), indexing="ij"), axis=-1).reshape(-1, d)
