@@ -78,6 +78,11 @@ def test_a_seed_whose_broker_loses_its_disk_behind_a_refusal() -> None:
     World(51_739).run()
 
 
+def test_a_seed_whose_client_leaves_a_subscription_while_deliveries_for_it_are_under_way() -> None:
+    """The next delivery is for two subscriptions and still names the former one, whose reader gets nothing more."""
+    run_seed(32_344)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("weather", range(len(WEATHERS)))
 def test_every_policy_in_every_weather(policy: str, weather: int) -> None:

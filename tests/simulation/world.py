@@ -223,6 +223,9 @@ class World:
         self.sent: dict[m.EventId, Sent] = {}
         self.active = dict.fromkeys(self.topology.brokers, 0)
         self.got: dict[str, list[tuple[float, m.Delivery]]] = {}
+        #: The events that the reader of each subscription was given. A delivery also names subscriptions that their
+        #: client has left since, which are given nothing.
+        self.read: dict[tuple[str, int], set[m.EventId]] = {}
         #: ``{client: {first event: how many}}``: the gaps that a client was told of.
         self.gaps: dict[str, dict[m.EventId, int]] = {}
         #: ``{client: moment}``: clients that lost the right to publish.
@@ -491,6 +494,7 @@ class World:
         for cursor, delivery, readers in take_waiting(session):
             mine.append((self.sim.now, delivery))
             for reader in readers:
+                self.read.setdefault((host.name, int(reader.id)), set()).add(delivery.event.id)
                 session.acknowledge(reader, cursor)
         host.kept = session.link.cursor if session.link.cursor.number else host.kept
         broker = self.sim.brokers[host.broker]
@@ -640,7 +644,7 @@ class World:
 
     def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
         """Return the events that a subscription must have got and did not; raise about those that it must not."""
-        have = {event.id for event in got}
+        have = self.read.get((client, id), set())
         for event in got:
             if self.sent[event.id].refused and not self.sim.counts.get("disks lost"):
                 raise InvariantError(f"{client} got {event.id}, which its publisher was refused (G16)")
