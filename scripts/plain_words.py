@@ -70,7 +70,6 @@ EXEMPT = (
     "tamis/kernels/",
     "tamis/model/language/templates/",
     "tamis/node/",
-    "tamis/overlay/",
     "tamis/reduction/",
     "tamis/routing/",
     "tamis/runtime/",
