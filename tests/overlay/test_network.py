@@ -198,7 +198,7 @@ def test_a_peer_refuses_what_is_not_for_it() -> None:
         )
     assert core.handle(m.Check(), sender="", now=1.0) == []
     negative = m.encode(m.Insert("alice/0", "bob/0", 0, "bob/0", -1, b""))
-    for rubbish in (b"", b"\x07", m.encode(m.Found("a/0", "b/0", 0))[:-3], negative):
+    for rubbish in (b"", b"\x07", m.encode(m.Invite("a/0", "b/0", 0))[:-3], negative):
         with pytest.raises(RemoteProtocolError):
             m.decode(rubbish, "bob")
 

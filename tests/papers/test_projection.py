@@ -244,7 +244,7 @@ def test_deviation_r_3_7_tangent_balls_fail_rounded_projections_and_pass_with_sl
     asked_low, asked_high = (inner @ projections.vectors.T + sign * inner_radii[:, None] for sign in (-1, 1))
     rounded = ((plain_low <= asked_low) & (plain_high >= asked_high)).all(axis=1)
     low, high = projections.rectangles(outer, radii)
-    inner_low, inner_high = projections.rectangles(inner, inner_radii, asked=True)
+    inner_low, inner_high = projections.rectangles(inner, inner_radii, inner=True)
     with_slack = ((low <= inner_low) & (high >= inner_high)).all(axis=1)
     assert (true & ~rounded).sum() > 50  # covers that the paper's filter dismisses
     assert not (true & ~with_slack).any()

@@ -16,7 +16,7 @@ import shapely
 
 from tamis.geometry.relations import relation_of, relations
 from tamis.kernels.polygons import flat_rings, polygon
-from tamis.kernels.polygons.region_tests import ANY, NO, YES, Asked, decide_regions
+from tamis.kernels.polygons.region_tests import ANY, NO, YES, RegionColumns, decide_regions
 from tamis.model import shapes
 from tests import naive
 from tests.conftest import SEED
@@ -137,7 +137,7 @@ def test_the_kernels_as_plain_python(rng: Rng) -> None:
     mine, yours = (shapes.plain_rings(some)[0] for some in (a, b))
     corners, (i, j) = flat_rings.new_corners(), np.indices((12, 12)).reshape(2, 144)
     numbers, one = np.arange(12, dtype=np.int32), np.ones(12, np.uint8)
-    asked = Asked(numbers, one, np.zeros(12, np.int32), rng.integers(256, size=12).astype(np.uint8), mine)
+    asked = RegionColumns(numbers, one, np.zeros(12, np.int32), rng.integers(256, size=12).astype(np.uint8), mine)
     codes, verdicts = np.zeros((2, 144), np.uint8), np.full((2, 144), YES, np.int8)
     for form, find, decide in (
         (0, polygon.find_relations, decide_regions),

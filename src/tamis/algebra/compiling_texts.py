@@ -158,9 +158,9 @@ class TextReader:
         for compiler in self._added(texts, None, columns=columns):
             if compiler.result.bad is not None:
                 break
-        found = self._compiler.result
-        found.others.sort(key=lambda row: row[0])
-        return found
+        compiled = self._compiler.result
+        compiled.others.sort(key=lambda row: row[0])
+        return compiled
 
     def _added(
         self, texts: Iterable[str], errors: dict[int, ModelError] | None, *, columns: bool
@@ -243,9 +243,9 @@ class _Compiler:
     def _compile(self, row: int, text: str) -> bool:
         """Parse and compile a text; return False and record the error if it is bad and no earlier text was."""
         result = self.result
-        known = None if self.memory is None else self.memory.get(text)
-        if known is not None:
-            result.others.append((row, known))
+        remembered = None if self.memory is None else self.memory.get(text)
+        if remembered is not None:
+            result.others.append((row, remembered))
             return True
         try:
             filters, result.schema, _ = compile_source(text, result.schema, learns=self._learns)

@@ -139,7 +139,7 @@ def _essential(facts: Facts) -> Facts:
     )
     if listed is not None:
         likes = tuple(condition for condition in conditions if isinstance(condition, Like))
-        unfit = [text for text in listed if patterns.search_strings(_only(text), likes).found is None]
+        unfit = [text for text in listed if patterns.search_strings(_only(text), likes).text is None]
         return Facts(facts.allowed - ValueSet.any_of([_only(text) for text in unfit]))
     essential = list(conditions)
     for condition in conditions:  # one after the other: of two that imply each other the second stays

@@ -4,9 +4,9 @@ The ranges of a `Runs` are ascending and apart: no two overlap or touch. So a se
 equal iff their arrays are, and each operation of [mics] on subscriptions is one line:
 
 ======================= ======================================================================================
-total covering          `covers`: every range of the one lies inside a range of the other
-partial covering        `covered_ranges`: the ranges that do; single ones can be dropped
-subsumption             `covers`, with the union of all as the other
+total covering          `covers`: every inner range lies inside an outer range
+partial covering        `covered_ranges`: the inner ranges that do; they can be dropped
+subsumption             `covers`, with the union of all as ``outer``
 perfect merging         `merged`: ranges that overlap or touch become one, as often as there are such
 imperfect merging       `merged` with a gap: ranges at most ``gap`` keys apart become one
 partial merging         `merged`, since each range is taken alone
@@ -63,53 +63,53 @@ def union(*sets: Runs) -> Runs:
     return merged(np.concatenate([NO_RUNS, *sets]))
 
 
-def difference(one: Runs, other: Runs) -> Runs:
-    """Return the keys of ``one`` that are not in ``other``.
+def difference(keys: Runs, removed: Runs) -> Runs:
+    """Return the keys that are not in ``removed``.
 
     >>> difference(merged([[0, 9]]), merged([[2, 3], [9, 12]])).tolist()
     [[0, 1], [4, 8]]
     """
-    if not len(one) or not len(other):
-        return one.copy()
-    lowest, highest = min(one[0, 0], other[0, 0]), max(one[-1, 1], other[-1, 1])
-    starts = np.concatenate([[lowest], other[:, 1] + 1])
-    stops = np.concatenate([other[:, 0] - 1, [highest]])
+    if not len(keys) or not len(removed):
+        return keys.copy()
+    lowest, highest = min(keys[0, 0], removed[0, 0]), max(keys[-1, 1], removed[-1, 1])
+    starts = np.concatenate([[lowest], removed[:, 1] + 1])
+    stops = np.concatenate([removed[:, 0] - 1, [highest]])
     outside = starts <= stops
-    return intersection(one, np.column_stack([starts[outside], stops[outside]]))
+    return intersection(keys, np.column_stack([starts[outside], stops[outside]]))
 
 
-def intersection(one: Runs, other: Runs) -> Runs:
+def intersection(left: Runs, right: Runs) -> Runs:
     """Return the keys that are in both sets.
 
     >>> intersection(merged([[0, 9]]), merged([[2, 3], [9, 12]])).tolist()
     [[2, 3], [9, 9]]
     """
-    first = np.searchsorted(other[:, 1], one[:, 0])
-    stop = np.searchsorted(other[:, 0], one[:, 1], side="right")
+    first = np.searchsorted(right[:, 1], left[:, 0])
+    stop = np.searchsorted(right[:, 0], left[:, 1], side="right")
     counts = np.maximum(stop - first, 0)
-    rows = np.repeat(np.arange(len(one)), counts)
+    left_rows = np.repeat(np.arange(len(left)), counts)
     offset = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    theirs = first[rows] + offset
+    right_rows = first[left_rows] + offset
     return np.column_stack(
-        [np.maximum(one[rows, 0], other[theirs, 0]), np.minimum(one[rows, 1], other[theirs, 1])]
+        [np.maximum(left[left_rows, 0], right[right_rows, 0]), np.minimum(left[left_rows, 1], right[right_rows, 1])]
     ).astype(np.int64)
 
 
-def covered_ranges(one: Runs, other: Runs) -> npt.NDArray[np.bool_]:
-    """Return for each range of ``one`` whether ``other`` contains all of it: partial covering."""
-    if not len(other):
-        return np.zeros(len(one), bool)
-    row = np.searchsorted(other[:, 0], one[:, 0], side="right") - 1
-    inside: npt.NDArray[np.bool_] = (row >= 0) & (one[:, 1] <= other[row, 1])
+def covered_ranges(inner: Runs, outer: Runs) -> npt.NDArray[np.bool_]:
+    """Return for each range of ``inner`` whether ``outer`` contains all of it: partial covering."""
+    if not len(outer):
+        return np.zeros(len(inner), bool)
+    row = np.searchsorted(outer[:, 0], inner[:, 0], side="right") - 1
+    inside: npt.NDArray[np.bool_] = (row >= 0) & (inner[:, 1] <= outer[row, 1])
     return inside
 
 
-def covers(other: Runs, one: Runs) -> bool:
-    """Whether ``other`` contains every key of ``one``: total covering, or subsumption if ``other`` is a union.
+def covers(outer: Runs, inner: Runs) -> bool:
+    """Whether ``outer`` contains every key of ``inner``: total covering, or subsumption if ``outer`` is a union.
 
     This holds for cells, not for exact boxes: two boxes may have the same cells and differ inside them.
     """
-    return bool(covered_ranges(one, other).all())
+    return bool(covered_ranges(inner, outer).all())
 
 
 def coarsened(runs: Runs, most: int) -> Runs:

@@ -225,7 +225,7 @@ class Engine:
             table = events
             table.check_types(self._schema)
         else:
-            table = EventTable.of(events, self._known(events, learn_from_table), presence=self._learns)
+            table = EventTable.of(events, self._schema_for(events, learn_from_table), presence=self._learns)
         if on_bad == "raise" and table.bad:
             raise next(iter(table.bad.values()))
         space = self._living(namespace)
@@ -235,7 +235,7 @@ class Engine:
         self, event: Mapping[str, Any], id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE
     ) -> Explanation:
         """Explain, condition by condition, why an event matches a subscription or not."""
-        schema = self._known(event, learn_from_event)
+        schema = self._schema_for(event, learn_from_event)
         subscription = self._living(namespace).subscription(checked_id(id))
         text = subscription.text if subscription.text is not None else format_filters(subscription.filters, schema)
         return explain(self._canonical(event), event, text, schema, subscription.id)
@@ -440,12 +440,12 @@ class Engine:
         """Return the canonical event; in a learning engine a value of unknown type counts as present (not NULL)."""
         if self._schema.knows_all_of(event):
             return self._schema.event(event)
-        schema = self._known(event, learn_from_event)
+        schema = self._schema_for(event, learn_from_event)
         canonical = schema.event(event)
         self._unreachable.look(event, schema)
         return canonical | presence_of(schema, event) if self._learns else canonical
 
-    def _known(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
+    def _schema_for(self, source: Any, learn: Callable[[Schema, Any], Schema]) -> Schema:
         """Return the schema for an event or a table, extended by its types if the engine learns."""
         schema = self._schema
         if not self._learns or learn(schema, source) is schema:

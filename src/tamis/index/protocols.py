@@ -85,11 +85,11 @@ class MatchRows(NamedTuple):
     rows: Rows
 
     @classmethod
-    def joined(cls, found: Sequence[Rows]) -> MatchRows:
+    def joined(cls, rows_of_events: Sequence[Rows]) -> MatchRows:
         """Join the rows of each event."""
-        offsets = np.zeros(len(found) + 1, dtype=np.int64)
-        np.cumsum([len(rows) for rows in found], out=offsets[1:])
-        return cls(offsets, np.concatenate([NO_ROWS, *found]))
+        offsets = np.zeros(len(rows_of_events) + 1, dtype=np.int64)
+        np.cumsum([len(rows) for rows in rows_of_events], out=offsets[1:])
+        return cls(offsets, np.concatenate([NO_ROWS, *rows_of_events]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def match_each(match: Callable[[Event], Rows], events: EventTable) -> MatchRows:
     return MatchRows.joined([NO_ROWS if i in bad else match(events.event(i)) for i in range(len(events))])
 
 
-def demand(needed: Guarantee, given: Guarantee) -> None:
+def demand(needed: Guarantee, actual: Guarantee) -> None:
     """Raise `WeakGuaranteeError` unless a structure has the needed guarantee."""
-    if needed not in given:
-        raise WeakGuaranteeError(str(needed.name), str(given.name))
+    if needed not in actual:
+        raise WeakGuaranteeError(str(needed.name), str(actual.name))

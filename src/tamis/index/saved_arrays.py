@@ -198,12 +198,12 @@ class SavedArrays(Mapping[str, _Array]):
         """Return the arrays and one that an earlier version did not save."""
         return SavedArrays({**self._arrays, name: array}, self._source, self._prefix)
 
-    def take(self, declared: Mapping[str, Declared], **known: int) -> tuple[dict[str, _Array], dict[str, int]]:
+    def take(self, declared: Mapping[str, Declared], **other_sizes: int) -> tuple[dict[str, _Array], dict[str, int]]:
         """Return the declared arrays and all sizes, or raise `SnapshotError` for the first that is not as declared.
 
-        ``known`` are sizes that do not follow from the shapes of these arrays.
+        ``other_sizes`` are sizes that do not follow from the shapes of these arrays.
         """
-        sizes = dict(known)
+        sizes = dict(other_sizes)
         for name, form in declared.items():
             self._check_form(name, form, sizes)
         for name, form in declared.items():

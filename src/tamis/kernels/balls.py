@@ -31,8 +31,8 @@ from tamis.kernels.vectors import INSIDE, OUTSIDE, UNCERTAIN
 
 __all__ = [
     "CANDIDATES",
+    "COVERS",
     "DOUBTS",
-    "FOUND",
     "VERIFIED",
     "Hits",
     "Queries",
@@ -53,7 +53,7 @@ _STRIDE: Final = 16
 #: Positions of addresses and counts in a ball table; the last is the caller's slot number of the first ball.
 _CENTERS, _RADII, _ALIVE, _N, _D, _START = range(6)
 #: Positions in ``Hits.counts``.
-FOUND, DOUBTS, CANDIDATES, VERIFIED = range(4)
+COVERS, DOUBTS, CANDIDATES, VERIFIED = range(4)
 #: Products whose signs are tested together.
 _RUN: Final = 256
 #: Splits a float64 into two halves whose products are exact (Veltkamp).
@@ -76,15 +76,15 @@ class Hits(NamedTuple):
 
     Attributes
     ----------
-    found, doubts
+    covers, doubts
         int32[2, room]: query and slot of the covers, and of those that float64 cannot decide.
     counts
         int64[4]: covers, doubts, candidates of the filter, candidates whose distance was computed.
     done
-        uint8[m]: queries for which one cover is enough and was found.
+        uint8[m]: queries that are settled because one cover is enough.
     """
 
-    found: npt.NDArray[np.int32]
+    covers: npt.NDArray[np.int32]
     doubts: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int64]
     done: npt.NDArray[np.uint8]
@@ -202,10 +202,10 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
         hits.doubts[1, at] = balls[_START] + slot
         hits.counts[DOUBTS] = at + 1
         return False
-    at = hits.counts[FOUND]
-    hits.found[0, at] = e
-    hits.found[1, at] = balls[_START] + slot
-    hits.counts[FOUND] = at + 1
+    at = hits.counts[COVERS]
+    hits.covers[0, at] = e
+    hits.covers[1, at] = balls[_START] + slot
+    hits.counts[COVERS] = at + 1
     if first:
         hits.done[e] = 1
     return first
@@ -214,7 +214,7 @@ def _judge(balls: _Table, slot: Int, queries: Queries, e: Int, first: bool, hits
 @inline_kernel
 def _has_room(hits: Hits, count: Int) -> Any:
     """Return whether ``count`` further pairs fit."""
-    return max(hits.counts[FOUND], hits.counts[DOUBTS]) + count <= hits.found.shape[1]
+    return max(hits.counts[COVERS], hits.counts[DOUBTS]) + count <= hits.covers.shape[1]
 
 
 @inline_kernel
@@ -266,7 +266,7 @@ def tree_covers(
     for e in range(begin, queries.radii.size):
         if first and hits.done[e]:
             continue
-        n_found, n_doubts = hits.counts[FOUND], hits.counts[DOUBTS]
+        n_covers, n_doubts = hits.counts[COVERS], hits.counts[DOUBTS]
         coded_by = np.int64(-1)
         for t in range(trees.shape[0]):
             if trees[t, QUANTISER] != coded_by:
@@ -274,7 +274,7 @@ def tree_covers(
                 code_values(trees[t, QUANTISER : QUANTISER + 5], queries.high[e], scratch.codes[0])
                 code_values(trees[t, QUANTISER : QUANTISER + 5], queries.low[e], scratch.codes[1])
             if not _walk(trees[t], balls[t], queries, e, first, hits, scratch):
-                hits.counts[FOUND] = n_found
+                hits.counts[COVERS] = n_covers
                 hits.counts[DOUBTS] = n_doubts
                 hits.done[e] = 0
                 return e

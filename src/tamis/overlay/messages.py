@@ -7,7 +7,7 @@ names nodes by their level: leaves are level 0, and a seat owns the nodes of the
 to find a place           `Insert` climbs to the root and descends; `Adopt` asks a certain node; `Adopted` answers
 to change owners          `TakeOver` of nodes, then `Owner` to their children and `Replace` to their parent
 to keep MBRs              `Report` a new MBR, `Grown` when all ancestors know it, `Detach` from a former parent
-to stay legal             `Ping` and `Pong` of child and parent, `Seek` and `Found` of roots
+to stay legal             `Ping` and `Pong` of child and parent, `Seek` and `Invite` of roots
 to pass events            `Forward` and `Receipt`
 to a peer from its user   `Subscribe`, `Unsubscribe`, `Publish`; and `Check` from its clock; never on a wire
 ========================= ====================================================================================
@@ -37,10 +37,10 @@ __all__ = [
     "Detach",
     "EventId",
     "Forward",
-    "Found",
     "Grown",
     "Insert",
     "Instead",
+    "Invite",
     "Message",
     "NodeState",
     "Owner",
@@ -147,8 +147,8 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
 class TakeOver(Message, frozen=True, array_like=True, tag=4):
     """Become the owner of these nodes from ``level`` upwards; ``fresh`` nodes were just split off, without a parent.
 
-    ``known``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat it split
-    off from, ``doubt`` the rounds for which it may not call an event complete.
+    ``noted_box``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat that
+    the node was split off from, ``doubt`` the rounds for which it may not call an event complete.
     """
 
     heir: Name
@@ -156,7 +156,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     nodes: Annotated[tuple[NodeState, ...], msgspec.Meta(max_length=16)]
     parent: Name | None
     fresh: bool
-    known: bytes
+    noted_box: bytes
     received: Count
     place: Count
     newborn: Name | None = None
@@ -210,12 +210,13 @@ class Detach(Message, frozen=True, array_like=True, tag=9):
 
 
 class Ping(Message, frozen=True, array_like=True, tag=10):
-    """Am I your child? My node at ``level`` has this MBR; ``received`` and ``order`` are as in `Report`.
+    """A child asks its parent whether it is still its child; ``box`` is the MBR of the child's node at ``level``.
 
-    ``asked`` is the seat that I believe to be my parent; if another seat owns its node, that seat answers.
+    ``parent`` is the seat that the child believes to be its parent; if another seat owns the parent's node, that seat
+    answers. ``received`` and ``order`` are as in `Report`.
     """
 
-    asked: Name
+    parent: Name
     level: Count
     box: bytes
     received: Count
@@ -223,9 +224,12 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
 
 
 class Pong(Message, frozen=True, array_like=True, tag=11):
-    """The answer to a `Ping`: yes or no, and the seat above the sender, in case the sender falls silent."""
+    """The answer to a `Ping`: ``mine`` or not, and the seats above the sender, in case the sender stops answering.
 
-    asked: Name
+    ``parent`` and ``level`` are those of the `Ping`.
+    """
+
+    parent: Name
     level: Count
     mine: bool
     passed: Count
@@ -241,7 +245,7 @@ class Seek(Message, frozen=True, array_like=True, tag=12):
     level: Count
 
 
-class Found(Message, frozen=True, array_like=True, tag=13):
+class Invite(Message, frozen=True, array_like=True, tag=13):
     """The sender is a root and has precedence: the receiver should join it."""
 
 
@@ -319,7 +323,7 @@ _Wire = (
     | Ping
     | Pong
     | Seek
-    | Found
+    | Invite
     | Forward
     | Receipt
 )

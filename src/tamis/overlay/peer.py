@@ -89,7 +89,7 @@ class PeerCore:
         self._content = content
         self._one_seat = one_seat
         self._epoch = 1
-        self._asked: dict[Place, Subscription] = {}
+        self._subscriptions: dict[Place, Subscription] = {}
         self._seat_of: dict[Place, str] = {}
         self._boxes: dict[Place, Box] = {}
         self._n_seats = 0
@@ -139,7 +139,7 @@ class PeerCore:
     def is_active(self, namespace: str, id: SubscriptionId) -> bool:
         """Whether a subscription has its place in the tree, so that every event published from now on reaches it."""
         seat = self.seats.get(self._seat_of.get((namespace, id), ""))
-        return (namespace, id) in self._asked and (seat is None or (seat.placed and seat.growth.is_known))
+        return (namespace, id) in self._subscriptions and (seat is None or (seat.placed and seat.growth.is_known))
 
     @property
     def contact_seat(self) -> str | None:
@@ -168,10 +168,10 @@ class PeerCore:
 
     def _subscribe(self, message: m.Subscribe, effects: list[Effect]) -> None:
         key = (message.namespace, message.id)
-        if key in self._asked:
+        if key in self._subscriptions:
             raise DuplicateSubscriptionError(message.id)
         filters = self._content.read_filter(message.filter)
-        self._asked[key] = Subscription(message.id, filters, None, message.namespace)
+        self._subscriptions[key] = Subscription(message.id, filters, None, message.namespace)
         effects.append(Persist(_asked_key(key), msgspec.msgpack.encode(message)))
         box = self.space.box_of(filters)
         if box is not None:
@@ -208,7 +208,7 @@ class PeerCore:
 
     def _unsubscribe(self, message: m.Unsubscribe, effects: list[Effect]) -> None:
         key = (message.namespace, message.id)
-        self._asked.pop(key, None)
+        self._subscriptions.pop(key, None)
         effects.append(Persist(_asked_key(key), None))
         self._boxes.pop(key, None)
         seat = self.seats.get(self._seat_of.pop(key, ""))
@@ -318,7 +318,7 @@ class PeerCore:
         values = self._content.read_event(event.payload)
         ids = [
             id
-            for (namespace, id), subscription in self._asked.items()
+            for (namespace, id), subscription in self._subscriptions.items()
             if namespace == event.namespace and matches_subscription(values, subscription)
         ]
         if ids:

@@ -41,10 +41,10 @@ class ParentLink:
     Invariant: a new parent starts with full patience, unless it only took the place of a dissolved node.
     """
 
-    #: None at a root, and before the first place is found.
+    #: None at a root, and before the seat has its first place.
     name: str | None = None
     #: The parent's note of this seat's MBR, the number of inserts it passed down, and the number of the place there.
-    known: Box | None = None
+    noted_box: Box | None = None
     received: int = 0
     place: int = 0
     #: The parent's parent, to be asked if the parent falls silent.
@@ -56,19 +56,19 @@ class ParentLink:
     _unanswered: int = 0
     _refused: int = 0
 
-    def move(self, name: str | None, known: Box | None, place: int, received: int) -> None:
-        """Set the parent, which has noted this seat's MBR as ``known`` and has passed down ``received`` inserts."""
+    def move(self, name: str | None, noted_box: Box | None, place: int, received: int) -> None:
+        """Set the parent, which has noted this seat's MBR as ``noted_box`` and passed down ``received`` inserts."""
         self.name, self.place, self.received = name, place, received
-        self.known = None if known is None else known.copy()
+        self.noted_box = None if noted_box is None else noted_box.copy()
 
-    def change_hands(self, name: str, known: Box) -> None:
+    def change_hands(self, name: str, noted_box: Box) -> None:
         """Set another owner of the same parent node; its rounds of silence start at 0."""
-        self.name, self.known = name, known.copy()
+        self.name, self.noted_box = name, noted_box.copy()
         self.trust()
 
-    def split_off(self, source: str | None, parent: str | None, known: Box) -> None:
+    def split_off(self, source: str | None, parent: str | None, noted_box: Box) -> None:
         """Begin as a node that was split off from ``source``; ``parent`` is to adopt it."""
-        self.newborn, self.name, self.known = source, parent, known
+        self.newborn, self.name, self.noted_box = source, parent, noted_box
 
     def inherit(self, source: str | None) -> None:
         """Record the seat from which handed-over nodes were split off; None if they have a parent."""
@@ -80,7 +80,7 @@ class ParentLink:
 
     def lose(self) -> None:
         """Forget the parent."""
-        self.name, self.known, self.received = None, None, 0
+        self.name, self.noted_box, self.received = None, None, 0
         self.trust()
 
     def forget_name(self) -> None:
@@ -90,8 +90,8 @@ class ParentLink:
     def note_insert(self, box: Box) -> None:
         """Record that the parent passed an insert down: it has enlarged this seat's MBR by its box."""
         self.received += 1
-        if self.known is not None:
-            self.known = hull(np.array([self.known, box]))
+        if self.noted_box is not None:
+            self.noted_box = hull(np.array([self.noted_box, box]))
 
     def next_word(self) -> int:
         """Return the number of the next report of the MBR to the parent."""
@@ -100,7 +100,7 @@ class ParentLink:
 
     def tell(self, box: Box) -> int:
         """Record that the MBR is sent to the parent; return the number of this report."""
-        self.known = box.copy()
+        self.noted_box = box.copy()
         return self.next_word()
 
     def is_silent(self) -> bool:
@@ -125,9 +125,9 @@ class ParentLink:
 class Membership:
     """Whether a seat is in the tree. Once it is placed it stays so; once it has left it does not come back."""
 
-    #: Whether it has found its first place, or is the first seat of the network.
+    #: Whether the seat has had a place in the tree, or is the first seat of the network.
     placed: bool = False
-    #: Its subscription is cancelled: it only forwards messages, until the next round.
+    #: The subscription is cancelled: the seat only forwards messages, until the next round.
     left: bool = False
     #: Whether this root has asked to be inserted elsewhere, and through which seat it looks for a place.
     yielding: bool = False
@@ -172,11 +172,11 @@ class Dissolution:
         self.active, self.next_parent = True, None
 
     def end(self) -> None:
-        """End the dissolution: the node is gone, or stays."""
+        """End the dissolution: the node is removed, or stays."""
         self.active, self.next_parent = False, None
 
-    def found(self, parent: str, box: Box, place: int) -> None:
-        """Record the seat that adopts the own node below."""
+    def note_adopter(self, parent: str, box: Box, place: int) -> None:
+        """Record the seat that has adopted the node below the top."""
         self.next_parent = (parent, box, place)
 
     def is_stuck(self, busy: bool) -> bool:

@@ -132,24 +132,24 @@ class Backtest:
 
     def verdicts(self, rule: SubscriptionId) -> dict[str, str]:
         """Return the verdicts on a rule by kind: never, always, redundant, undecided, added, changed."""
-        said: dict[str, str] = {}
+        verdicts: dict[str, str] = {}
         fired = self.tally.fired[rule]
         if not fired:
-            said["never"] = f"none of {self.tally.events:,} events"
+            verdicts["never"] = f"none of {self.tally.events:,} events"
         elif fired == self.tally.events:
-            said["always"] = f"each of {self.tally.events:,} events"
+            verdicts["always"] = f"each of {self.tally.events:,} events"
         if rule in self.redundant:
             why, by = self.redundant[rule]
-            said["redundant"] = f"{why} by {', '.join(self.titles.get(id) or str(id) for id in by)}" if by else why
+            verdicts["redundant"] = f"{why} by {', '.join(self.titles.get(id) or str(id) for id in by)}" if by else why
         elif rule in (self.undecided or ()):
-            said["undecided"] = "others may make it redundant; the proof ran out of its budget"
+            verdicts["undecided"] = "others may make it redundant; the proof ran out of its budget"
         difference = self.difference or Difference()
         gained, lost = difference.gained[rule], difference.lost[rule]
         if rule in difference.added:
-            said["added"] = "not in the older rules"
+            verdicts["added"] = "not in the older rules"
         elif gained or lost:
-            said["changed"] = f"{gained:,} events more, {lost:,} fewer"
-        return said
+            verdicts["changed"] = f"{gained:,} events more, {lost:,} fewer"
+        return verdicts
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain lists and dicts."""
@@ -196,7 +196,7 @@ def _of_whole_rules(
 
 
 def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:
-    """Return the report as JUnit XML: a test case per rule, failed where a verdict of a kind in ``failing`` is said.
+    """Return the report as JUnit XML: a test case per rule, failed where it has a verdict of a kind in ``failing``.
 
     >>> report = Backtest.of({"a": ""}, Tally(3), None)
     >>> print(junit_xml(report, ["never"]).decode().splitlines()[1][:61])
@@ -208,8 +208,8 @@ def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:
         case = ElementTree.SubElement(
             suite, "testcase", classname=_xml_text(str(rule)), name=_xml_text(report.titles[rule] or str(rule))
         )
-        said = report.verdicts(rule)
-        bad = {kind: text for kind, text in said.items() if kind in kinds}
+        verdicts = report.verdicts(rule)
+        bad = {kind: text for kind, text in verdicts.items() if kind in kinds}
         if bad:
             failures += 1
             text = _xml_text("; ".join(f"{kind}: {reason}" for kind, reason in bad.items()))
@@ -217,7 +217,7 @@ def junit_xml(report: Backtest, failing: Iterable[str]) -> bytes:
         out = ElementTree.SubElement(case, "system-out")
         out.text = _xml_text(
             "\n".join(
-                [f"fired {report.tally.fired[rule]:,} times", *(f"{kind}: {text}" for kind, text in said.items())]
+                [f"fired {report.tally.fired[rule]:,} times", *(f"{kind}: {text}" for kind, text in verdicts.items())]
             )
         )
     suite.set("failures", str(failures))

@@ -28,8 +28,8 @@ import numpy.typing as npt
 from tamis.index.dominance.corners import CornerIndex
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
-from tamis.reduction.given import Subscriptions, read
-from tamis.reduction.reduce import covered_boxes, groups_of, reduce_given, simplified, simplified_each
+from tamis.reduction.input import Subscriptions, read
+from tamis.reduction.reduce import covered_boxes, groups_of, reduce_input, simplified, simplified_each
 from tamis.reduction.report import Reduction
 from tamis.reduction.stages.box_stages import Boxes
 from tamis.reduction.stages.group import Group, group_of
@@ -43,8 +43,8 @@ __all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partition
 class Partition:
     """The subscriptions that one part keeps, and those that it dropped because a kept one covers them.
 
-    ``covered`` are boxes that a box covers: at the end it is only asked which. ``others`` are dropped as well, but
-    are tested again at the end, because covering is transitive only as far as it is proved.
+    ``covered`` are boxes that a box covers: at the end only their covers are searched. ``others`` are dropped as well,
+    but are tested again at the end, because covering is transitive only as far as it is proved.
     """
 
     kept: tuple[Subscription, ...]
@@ -58,60 +58,60 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
 
     >>> from tamis.model.language.compiler import compile_text
     >>> part = reduce_partition([compile_text("x <= 9", id="a"), compile_text("x <= 5", id="b")])
-    >>> [one.id for one in part.kept], [one.id for one in part.covered]
+    >>> [kept.id for kept in part.kept], [covered.id for covered in part.covered]
     (['a'], ['b'])
     """
-    given = read(subscriptions, schema)
-    simple = [simplified(subscription) for subscription in given.subscriptions]
+    input = read(subscriptions, schema)
+    simple = [simplified(subscription) for subscription in input.subscriptions]
     kept: list[int] = []
     by_boxes: set[int] = set()
-    for places in given.groups():
-        group = group_of(simple, places, given.schema)
+    for places in input.groups():
+        group = group_of(simple, places, input.schema)
         covered = {place: by for _, place, (by,) in covered_boxes(group)}
         by_boxes |= covered.keys()
         if group.has_special:
-            stages = ItemStages(simple, group.places.tolist(), given.schema, Story())
+            stages = ItemStages(simple, group.places.tolist(), input.schema, Story())
             stages.drop_covered(covered)
             kept += stages.living()
         else:
             kept += group.places.tolist()
     possible = {place for place, subscription in enumerate(simple) if subscription.filters}
-    parts = (kept, by_boxes, possible - by_boxes - set(kept), set(range(len(given))) - possible)
-    return Partition(*(tuple(given.subscriptions[place] for place in sorted(part)) for part in parts))
+    parts = (kept, by_boxes, possible - by_boxes - set(kept), set(range(len(input))) - possible)
+    return Partition(*(tuple(input.subscriptions[place] for place in sorted(part)) for part in parts))
 
 
 def reduce_partitions(parts: Iterable[Partition], schema: Schema | None = None, *, merge: bool = True) -> Reduction:
     """Return the reduction of a whole set from its parts.
 
-    Boxes that a part dropped for a box are compared with those that stay, and with nothing else.
+    Boxes that a part dropped because a box covers them are compared with the kept boxes only.
     """
     every: list[Subscription] = []
     dropped: set[tuple[str, SubscriptionId]] = set()
     for part in parts:
         every += (*part.kept, *part.covered, *part.others, *part.impossible)
         dropped.update((subscription.namespace, subscription.id) for subscription in part.covered)
-    given = read(every, schema)
+    input = read(every, schema)
     is_dropped = np.array(
-        [(subscription.namespace, subscription.id) in dropped for subscription in given.subscriptions], bool
+        [(subscription.namespace, subscription.id) in dropped for subscription in input.subscriptions], bool
     )
-    return reduce_given(given, merge=merge, known=is_dropped)
+    return reduce_input(input, merge=merge, is_covered=is_dropped)
 
 
 def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) -> Reduction:
     """Return the impossible subscriptions and those that a single other covers; unions and merges are not tried.
 
-    The reason told for each is the first id among those that stay and cover it, so that it depends on those that
-    cover it and on nothing else. See the module's text.
+    The reported reason for each is the first id among the kept subscriptions that cover it, so it depends on nothing
+    but its covers. See the module's docstring.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> texts = {"c": "x <= 9", "a": "x <= 5", "b": "x <= 7 AND y > 0", "d": "y > 0"}
-    >>> found = cover_partition([compile_text(text, id=id) for id, text in texts.items()])
-    >>> found.kept, found.covered
+    >>> reduction = cover_partition([compile_text(text, id=id) for id, text in texts.items()])
+    >>> reduction.kept, reduction.covered
     (('c', 'd'), {'a': 'c', 'b': 'c'})
     """
-    given = read(subscriptions, schema)
+    input = read(subscriptions, schema)
     story = Story()
-    for group in groups_of(given, simplified_each(given, story)):
+    for group in groups_of(input, simplified_each(input, story)):
         plain, boxes = group.plain, group.boxes
         removals = covered_boxes(group)
         if group.has_special:
@@ -119,19 +119,19 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
             stages.drop_covered({place: by for _, place, (by,) in removals})
             story.keep(stages.living())
             continue
-        gone = boxes.take(np.searchsorted(plain, [place for _, place, _ in removals]))
-        for (reason, place, _), first in zip(removals, _first_covers(group, gone), strict=True):
+        dropped = boxes.take(np.searchsorted(plain, [place for _, place, _ in removals]))
+        for (reason, place, _), first in zip(removals, _first_covers(group, dropped), strict=True):
             story.remove(reason, place, (first,))
         story.keep(group.places.tolist())
-    return story.reduction(given, given.subscriptions)
+    return story.reduction(input, input.subscriptions)
 
 
-def _first_covers(group: Group, gone: Boxes) -> list[int]:
+def _first_covers(group: Group, dropped: Boxes) -> list[int]:
     """Return for each dropped box the first place of the group that covers it."""
-    if not len(gone):
+    if not len(dropped):
         return []
     index = CornerIndex(group.boxes.lo.shape[1])
     rows: npt.NDArray[np.int32] = np.arange(len(group.boxes), dtype=np.int32)
     index.add_boxes(group.boxes.lo, group.boxes.hi, rows)
-    first: list[int] = group.plain[index.find_least_covers(*gone.asked())].tolist()
+    first: list[int] = group.plain[index.find_least_covers(*dropped.question_sides())].tolist()
     return first

@@ -31,7 +31,7 @@ from tamis.algebra.simplify import simplify_filters
 from tamis.index.paused_collection import paused_collection
 from tamis.model.schema import Schema
 from tamis.model.subscription import Constraint, Relation, Spatial, Subscription, Values
-from tamis.reduction.given import Given, Subscriptions, read
+from tamis.reduction.input import Input, Subscriptions, read
 from tamis.reduction.report import Reduction
 from tamis.reduction.stages.box_stages import find_covered_boxes, find_subsumed_boxes
 from tamis.reduction.stages.group import Group, boxes_of_table, group_of
@@ -39,7 +39,7 @@ from tamis.reduction.stages.item_stages import ItemStages
 from tamis.reduction.stages.perfect_merges import merge_places
 from tamis.reduction.story import Story
 
-__all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_given", "simplified", "simplified_each"]
+__all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_input", "simplified", "simplified_each"]
 
 #: Called with the name of a stage, the number of steps done and their total.
 Progress = Callable[[str, int, int], None]
@@ -59,36 +59,40 @@ def reduce(
     >>> result.kept, result.covered, result.equivalent, result.impossible, result.merged
     (('a',), {'b': 'a'}, {'c': 'a'}, ('d',), {'e+f': ('e', 'f')})
     """
-    return reduce_given(read(subscriptions, schema), merge=merge, progress=progress)
+    return reduce_input(read(subscriptions, schema), merge=merge, progress=progress)
 
 
-def reduce_given(
-    given: Given, *, merge: bool = True, progress: Progress | None = None, known: npt.NDArray[np.bool_] | None = None
+def reduce_input(
+    input: Input,
+    *,
+    merge: bool = True,
+    progress: Progress | None = None,
+    is_covered: npt.NDArray[np.bool_] | None = None,
 ) -> Reduction:
-    """Reduce the input; ``known`` bool[n] marks places that are known to be covered by others."""
+    """Reduce the input; ``is_covered`` bool[n] marks places that are already proved to be covered."""
     story = Story()
     with paused_collection():
-        simple = simplified_each(given, story, progress)
-        for group in groups_of(given, simple):
-            _reduce_group(group, story, progress, known)
+        simple = simplified_each(input, story, progress)
+        for group in groups_of(input, simple):
+            _reduce_group(group, story, progress, is_covered)
             if merge:
                 merge_places(group, story)
             else:
                 story.keep(group.places.tolist())
-        return story.reduction(given, simple)
+        return story.reduction(input, simple)
 
 
-def simplified_each(given: Given, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:
+def simplified_each(input: Input, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:
     """Return the subscriptions simplified; those that can never match are reported, and have no filters."""
-    if given.table is not None:
-        return given.subscriptions
+    if input.table is not None:
+        return input.subscriptions
     simple = []
-    for place, subscription in enumerate(given.subscriptions):
+    for place, subscription in enumerate(input.subscriptions):
         simple.append(simplified(subscription))
         if not simple[-1].filters:
             story.impossible(place)
         if progress is not None and place % 1_000 == 0:
-            progress("simplify", place, len(given))
+            progress("simplify", place, len(input))
     return simple
 
 
@@ -111,20 +115,22 @@ def _is_simple(constraints: Sequence[Constraint]) -> bool:
     )
 
 
-def groups_of(given: Given, simple: Sequence[Subscription]) -> Iterator[Group]:
+def groups_of(input: Input, simple: Sequence[Subscription]) -> Iterator[Group]:
     """Yield the groups of subscriptions that may replace each other, one per namespace."""
-    if given.table is None or given.order is None:
-        yield from (group_of(simple, places, given.schema) for places in given.groups())
+    if input.table is None or input.order is None:
+        yield from (group_of(simple, places, input.schema) for places in input.groups())
         return
-    boxes, space = boxes_of_table(given.table)
-    boxes = boxes.take(given.order)
-    for places in given.groups():
-        yield Group(simple, given.schema, places, places, boxes.take(places), space)
+    boxes, space = boxes_of_table(input.table)
+    boxes = boxes.take(input.order)
+    for places in input.groups():
+        yield Group(simple, input.schema, places, places, boxes.take(places), space)
 
 
-def _reduce_group(group: Group, story: Story, progress: Progress | None, known: npt.NDArray[np.bool_] | None) -> None:
+def _reduce_group(
+    group: Group, story: Story, progress: Progress | None, is_covered: npt.NDArray[np.bool_] | None
+) -> None:
     """Drop what others cover, alone or together."""
-    reasons = covered_boxes(group, known if known is None else known[group.plain])
+    reasons = covered_boxes(group, None if is_covered is None else is_covered[group.plain])
     if not group.has_special:
         for removal in reasons:
             story.remove(*removal)
@@ -139,9 +145,9 @@ def _reduce_group(group: Group, story: Story, progress: Progress | None, known: 
     group.keep(stages.living())
 
 
-def covered_boxes(group: Group, known: npt.NDArray[np.bool_] | None = None) -> list[tuple[str, int, tuple[int]]]:
+def covered_boxes(group: Group, is_covered: npt.NDArray[np.bool_] | None = None) -> list[tuple[str, int, tuple[int]]]:
     """Drop the boxes of a group that another box covers; return the removals: reason, place, and the covers."""
-    cover = find_covered_boxes(group.boxes, known)
+    cover = find_covered_boxes(group.boxes, is_covered)
     covered, by = group.plain[cover.places].tolist(), group.plain[cover.by].tolist()
     group.drop(covered)
     words = ("equivalent" if is_equal else "covered" for is_equal in cover.is_equal.tolist())

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import overload
 
 from tamis.model.subscription import Subscription, SubscriptionId, id_order
-from tamis.reduction.given import Given
+from tamis.reduction.input import Input
 from tamis.reduction.report import Reduction
 
 __all__ = ["Remaining", "Story"]
@@ -26,8 +26,10 @@ _Places = tuple[int, ...]
 class Remaining(Sequence[Subscription]):
     """The subscriptions that remain; those of a table are created on access."""
 
-    def __init__(self, given: Sequence[Subscription], merged: Sequence[Subscription], items: Sequence[int]) -> None:
-        self._given, self._merged, self._items = given, merged, items
+    def __init__(
+        self, subscriptions: Sequence[Subscription], merged: Sequence[Subscription], items: Sequence[int]
+    ) -> None:
+        self._subscriptions, self._merged, self._items = subscriptions, merged, items
 
     def __len__(self) -> int:
         return len(self._items)
@@ -40,7 +42,7 @@ class Remaining(Sequence[Subscription]):
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
         item = self._items[at]
-        return self._given[item] if item >= 0 else self._merged[-1 - item]
+        return self._subscriptions[item] if item >= 0 else self._merged[-1 - item]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
@@ -71,7 +73,7 @@ class Story:
         self._impossible.append(place)
 
     def undecided(self, places: Iterable[int]) -> None:
-        """Record places that remain because no proof about them was found within its budget."""
+        """Record places that remain because the proof about them exceeded its budget."""
         self._undecided += places
 
     def remove(self, reason: str, place: int, by: _Places) -> None:
@@ -82,13 +84,13 @@ class Story:
         """Record the places that remain unchanged."""
         self._kept += places
 
-    def merge(self, places: _Places, one: Subscription) -> None:
+    def merge(self, places: _Places, merged: Subscription) -> None:
         """Record that a new subscription replaces several."""
-        self._merges.append((places, one))
+        self._merges.append((places, merged))
 
-    def reduction(self, given: Given, subscriptions: Sequence[Subscription]) -> Reduction:
+    def reduction(self, input: Input, subscriptions: Sequence[Subscription]) -> Reduction:
         """Return the result with reasons that remain; ``subscriptions`` are the simplified input."""
-        outcomes, names = self._told(), given.names
+        outcomes, names = self._outcomes(), input.names
         new = self._new_names(set(names)) if self._merges else []
         name_of = {-1 - i: name for i, name in enumerate(new)}
         by_reason: dict[str, dict[SubscriptionId, tuple[SubscriptionId, ...]]]
@@ -103,7 +105,7 @@ class Story:
         if first:
             items = sorted([*items, *first], key=lambda item: first.get(item, item))
         return Reduction(
-            before=len(given),
+            before=len(input),
             kept=tuple([names[item] for item in items if item >= 0]),
             covered={id: by for id, (by,) in by_reason["covered"].items()},
             equivalent={id: by for id, (by,) in by_reason["equivalent"].items()},
@@ -125,13 +127,12 @@ class Story:
             names.append(name)
         return names
 
-    def _told(self) -> dict[int, tuple[str, _Places]]:
+    def _outcomes(self) -> dict[int, tuple[str, _Places]]:
         """Return the final reason for each removed place."""
         merged = {place: -1 - i for i, (places, _) in enumerate(self._merges) for place in places}
         outcomes: dict[int, tuple[str, _Places]] = {}
-        for reason, place, by in reversed(
-            self._removals
-        ):  # the cause of a removal was itself removed later, or not at all
+        # The cause of a removal was itself removed later, or not at all.
+        for reason, place, by in reversed(self._removals):
             outcomes[place] = _combined(reason, [_target(target, outcomes, merged) for target in by])
         return outcomes
 

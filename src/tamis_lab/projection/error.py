@@ -37,7 +37,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     truth = covers_each(work.centers, work.radii, work.centers[asked], work.radii[asked]) & others
     vectors = Projections.drawn(d, d // 2, seed=int(rng.integers(2**31)), kind=config["kind"])
     outer_lo, outer_hi = vectors.rectangles(work.centers, work.radii)
-    inner_lo, inner_hi = vectors.rectangles(work.centers[asked], work.radii[asked], asked=True)
+    inner_lo, inner_hi = vectors.rectangles(work.centers[asked], work.radii[asked], inner=True)
     agree, rows = others.copy(), []
     for axis in range(d // 2):
         agree &= outer_lo[:, axis, None] <= inner_lo[None, :, axis]

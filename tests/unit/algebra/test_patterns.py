@@ -30,10 +30,10 @@ def test_the_search_is_right_both_ways(given_patterns: list[tuple[str, bool]]) -
     answer = search_strings(PRESENT, likes)
     fitting = [t for t in TEXTS if all(like_matches(p, t) != negated for p, negated in given_patterns)]
     assert answer.proved
-    if answer.found is None:
+    if answer.text is None:
         assert not fitting
     else:
-        assert all(like_matches(p, answer.found) != negated for p, negated in given_patterns)
+        assert all(like_matches(p, answer.text) != negated for p, negated in given_patterns)
 
 
 @given(patterns, patterns, st.text("ab\0", max_size=3), st.text("ab\0", max_size=3))
@@ -43,12 +43,12 @@ def test_with_a_range(yes: str, no: str, low: str, high: str) -> None:
     answer = search_strings(allowed, (Like("s", yes), Like("s", no, negated=True)))
     fitting = [t for t in (*TEXTS, low, high) if low <= t <= high and like_matches(yes, t) and not like_matches(no, t)]
     assert answer.proved
-    if answer.found is None:
+    if answer.text is None:
         assert not fitting
     else:
-        assert low <= answer.found <= high
-        assert like_matches(yes, answer.found)
-        assert not like_matches(no, answer.found)
+        assert low <= answer.text <= high
+        assert like_matches(yes, answer.text)
+        assert not like_matches(no, answer.text)
 
 
 def test_sets_that_can_be_listed() -> None:
@@ -73,10 +73,10 @@ def test_a_search_that_grows_too_large_is_unknown() -> None:
         return "".join(chr(0x4E00 + i) for i in range(n))
 
     for small in (contradiction("%a" + "_" * 6 + "b%"), contradiction(f"%{characters(40)}%")):
-        assert (small.found, small.proved) == (None, True)
+        assert (small.text, small.proved) == (None, True)
     states, work = contradiction("%a" + "_" * 14 + "b%"), contradiction(f"%{characters(400)}%")
     for large in (states, work):
-        assert (large.found, large.proved) == (None, False)
+        assert (large.text, large.proved) == (None, False)
     assert states.steps < MAX_STEPS < work.steps
 
 
@@ -84,9 +84,9 @@ def test_a_string_is_found_however_large_the_search_could_grow() -> None:
     wanted, other = "%a" + "_" * 14 + "b%", "%a" + "_" * 15 + "b%"
     answer = search_strings(PRESENT, (Like("s", wanted), Like("s", other, negated=True)))
     assert answer.proved
-    assert answer.found is not None
-    assert like_matches(wanted, answer.found)
-    assert not like_matches(other, answer.found)
+    assert answer.text is not None
+    assert like_matches(wanted, answer.text)
+    assert not like_matches(other, answer.text)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_patterns_inside_each_other_are_those_that_a_walk_finds() -> None:
         likes = Like("s", inner), Like("s", outer, negated=True)
         answer = search_strings(PRESENT, likes)
         assert answer.proved
-        assert no_string_fits(PRESENT, likes) == (answer.found is None), (inner, outer)
-        inside += answer.found is None
+        assert no_string_fits(PRESENT, likes) == (answer.text is None), (inner, outer)
+        inside += answer.text is None
     assert inside > 500
 
 
@@ -188,7 +188,7 @@ def test_what_a_glance_tells_takes_no_walk(
     likes: tuple[Like, ...], is_impossible: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = search_strings(PRESENT, likes)
-    assert (expected.found is None) == is_impossible
+    assert (expected.text is None) == is_impossible
     assert [proofs._sample(one) is not None for one in likes if not one.negated].count(False) == 0
 
     def walk(*_: object) -> None:

@@ -33,7 +33,7 @@ def hits_for(n_queries, room=100_000):
 
 
 def pairs_of(hits, what):
-    rows = hits.found if what == balls.FOUND else hits.doubts
+    rows = hits.covers if what == balls.COVERS else hits.doubts
     return set(map(tuple, rows[:, : hits.counts[what]].T.tolist()))
 
 
@@ -103,7 +103,7 @@ def test_a_scan_finds_the_covers_of_the_living(plain, first):
     truth = naive_balls.cover_matrix((centers, radii), (asked, inner)) & (alive[:, None] != 0)
     hits = hits_for(9)
     assert pick(balls.scan_covers, plain)(table, queries_of(asked, inner), 0, first, hits) == 9
-    found = pairs_of(hits, balls.FOUND)
+    found = pairs_of(hits, balls.COVERS)
     assert hits.counts[balls.DOUBTS] == 0
     if first:
         assert sorted(e for e, _ in found) == np.flatnonzero(truth.any(axis=0)).tolist()
@@ -119,7 +119,7 @@ def test_a_scan_stops_for_want_of_room_and_goes_on(plain):
     table, _alive = table_of(centers, radii)
     queries, hits = queries_of(np.zeros((3, 2)), np.ones(3)), hits_for(3, room=12)
     done = pick(balls.scan_covers, plain)(table, queries, 0, False, hits)
-    assert (done, hits.counts[balls.FOUND]) == (1, 10)
+    assert (done, hits.counts[balls.COVERS]) == (1, 10)
     hits.counts[:2] = 0
     assert pick(balls.scan_covers, plain)(table, queries, done, False, hits) == 2
 
@@ -149,7 +149,7 @@ def test_blocks_read_the_sign_only(plain):
     hits = hits_for(2)
     active = np.array([0, 1], np.int32)
     assert pick(balls.block_covers, plain)(products.view(np.int32), active, table, 0, queries, 0, False, hits) == 2
-    assert pairs_of(hits, balls.FOUND) | pairs_of(hits, balls.DOUBTS) >= {(0, i) for i in range(50)}
+    assert pairs_of(hits, balls.COVERS) | pairs_of(hits, balls.DOUBTS) >= {(0, i) for i in range(50)}
     assert hits.counts[balls.CANDIDATES] < 120
 
 

@@ -11,7 +11,7 @@ import shapely
 from tamis.geometry.relations import relation_set, rings_of
 from tamis.kernels.polygons.flat_rings import are_points, new_corners
 from tamis.kernels.polygons.polygon import relation_of_point
-from tamis.kernels.polygons.region_tests import ANY, NO, OPEN, YES, Asked, decide_points, decide_regions
+from tamis.kernels.polygons.region_tests import ANY, NO, OPEN, YES, RegionColumns, decide_points, decide_regions
 from tamis.model.subscription import Relation
 
 GRID = [shapely.Point(x / 2, y / 2) for x, y in itertools.product(range(-1, 26), repeat=2)]
@@ -52,7 +52,7 @@ def test_both_loops_give_one_answer(wanted: set[str]) -> None:
     rings, n = rings_of(np.array(RINGS, object)), len(RINGS)
     numbers = np.arange(n + 1, dtype=np.int32)  # the last entry has no tests
     per_entry = np.array([*[1] * n, 0], np.uint8)
-    tests = Asked(numbers, per_entry, np.zeros(n, np.int32), np.full(n, relation_set(some), np.uint8), rings)
+    tests = RegionColumns(numbers, per_entry, np.zeros(n, np.int32), np.full(n, relation_set(some), np.uint8), rings)
     points = rings_of(np.array(GRID, object))
     event, entries = np.repeat(np.arange(len(GRID)), n + 1), np.tile(numbers, len(GRID))
     found = []

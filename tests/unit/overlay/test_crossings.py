@@ -93,7 +93,7 @@ def test_an_earlier_word_that_comes_later_does_not_shrink_an_mbr() -> None:
 def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
     """The parent has told its own MBR before; it cannot know that this word has arrived, so the root is asked."""
     child, parent = new_seat("x/0"), new_seat("p/0", "x/0")
-    child.up.name, parent.up.name, parent.up.known = "p/0", "root/0", BOX.copy()
+    child.up.name, parent.up.name, parent.up.noted_box = "p/0", "root/0", BOX.copy()
     bounds.change_box(child, BOX)
     for _ in range(2):  # the first is lost, and a round says it again
         repair.check(child, None)

@@ -75,8 +75,8 @@ class Facts:
 
     def _no_string_fits(self, budget: Budget | None) -> bool:
         answer = patterns.find_string(self.allowed, self._of(Like), budget)
-        object.__setattr__(self, "_witness", answer.found)
-        return answer.proved and answer.found is None
+        object.__setattr__(self, "_witness", answer.text)
+        return answer.proved and answer.text is None
 
     def excludes(self, constraint: Constraint, budget: Budget | None = None) -> bool:
         """Whether it is proved that the constraint does not hold; the facts themselves are possible.

@@ -65,11 +65,11 @@ _READABLE = "xaAz09 -~é\u4e00"
 
 @dataclass(frozen=True, slots=True)
 class StringSearch:
-    """The answer: a string that fits, or ``proved`` that there is none, or neither (the walk was cut)."""
+    """The result of a search: a ``text`` that fits; or None, and whether it is ``proved`` that no string fits."""
 
-    found: str | None
+    text: str | None
     proved: bool
-    #: What the walk cost.
+    #: The steps of the walk.
     steps: int = field(default=0, repr=False, compare=False)
 
 
@@ -79,9 +79,9 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
 
     >>> a, b = Like("name", "%quake%"), Like("name", "%earthquake%")
     >>> search_strings(ValueSet(from_below=True), (a, Like("name", "%earthquake%", negated=True)))
-    StringSearch(found='quake', proved=True)
+    StringSearch(text='quake', proved=True)
     >>> search_strings(ValueSet(from_below=True), (b, Like("name", "%quake%", negated=True)))
-    StringSearch(found=None, proved=True)
+    StringSearch(text=None, proved=True)
     """
     listed = finite_strings(allowed)
     if listed is not None:
@@ -94,7 +94,7 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
     if len(folds) > 1 or (any(folds) and allowed.cuts):
         return StringSearch(None, proved=False)
     answer = _Walk(allowed, likes).search()
-    if answer.found is not None and not _fits_all(answer.found, likes):  # folding changes it
+    if answer.text is not None and not _fits_all(answer.text, likes):  # folding changes it
         return StringSearch(None, proved=False, steps=answer.steps)
     return answer
 
@@ -106,7 +106,7 @@ def no_string_fits(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | 
     True
     """
     answer = find_string(allowed, likes, budget)
-    return answer.proved and answer.found is None
+    return answer.proved and answer.text is None
 
 
 def find_string(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | None = None) -> StringSearch:
@@ -197,7 +197,7 @@ def _sample(like: Like) -> str | None:
     """Return a shortest string that fits a pattern by itself; None if there is none, or it takes long to find."""
     if not like.is_regex:
         return _shortest(like.pattern)
-    return _Walk(_ANY_STRING, (replace(like, negated=False),)).search(SAMPLE_STEPS).found
+    return _Walk(_ANY_STRING, (replace(like, negated=False),)).search(SAMPLE_STEPS).text
 
 
 _ANY_STRING = ValueSet(from_below=True)

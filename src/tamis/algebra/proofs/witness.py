@@ -130,7 +130,7 @@ def _conditioned(facts: Facts) -> Value | None:
     if some_regions:
         return regions.shape_in(some_regions)
     likes = tuple(condition for condition in facts.conditions if isinstance(condition, Like))
-    return patterns.search_strings(facts.allowed, likes).found
+    return patterns.search_strings(facts.allowed, likes).text
 
 
 def _scalars(allowed: ValueSet, kind: AttributeType | None) -> Iterator[Any]:

@@ -211,11 +211,11 @@ def parse_envelope(path: str, data: bytes, formats: Container[int] = (FORMAT,)) 
     format = header.get("format") if isinstance(header, dict) else None
     if not isinstance(format, int) or format not in formats:
         writer = header.get("tamis", "unknown") if isinstance(header, dict) else "unknown"
-        said = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
-        raise SnapshotError(path, said + _advice(path, format))
+        reason = f"format {format!r}, written by tamis {writer}; tamis {_tamis_version()} reads format {FORMAT}: "
+        raise SnapshotError(path, reason + _advice(path, format))
     if isinstance(header, dict) and {"state", "file", "sha256"} <= header.keys():
-        said = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
-        raise SnapshotError(path, f"{said}: no release wrote it; save the subscriptions again")
+        reason = f"the layout before format 1 (subscriptions.arrow alone), written by tamis {header.get('tamis')}"
+        raise SnapshotError(path, f"{reason}: no release wrote it; save the subscriptions again")
     try:
         envelope = msgspec.json.decode(data, type=Envelope)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -79,7 +79,7 @@ class ObjectStore(Protocol):
 
 
 def is_remote(location: str | Path) -> bool:
-    """Return whether a location is a URI of an object store; `SnapshotError` for a scheme that is none.
+    """Return whether a location is a URI of an object store; `SnapshotError` for an unsupported scheme.
 
     >>> is_remote("s3://bucket/rules"), is_remote("/data/rules"), is_remote("file:///data/rules")
     (True, False, False)
@@ -89,8 +89,8 @@ def is_remote(location: str | Path) -> bool:
         return False
     if scheme in (*_CLOUD, *_HADOOP):
         return True
-    known = f"{CLOUD_STORES}, hdfs://"
-    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {known}")
+    stores = f"{CLOUD_STORES}, hdfs://"
+    raise SnapshotError(str(location), f"{scheme}:// is not a store for snapshots; use a directory or {stores}")
 
 
 def is_in_cloud(location: str | Path) -> bool:
@@ -224,6 +224,6 @@ class CloudStore:
         except (BaseError, ValueError, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
-            said = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+            reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
             hint = "check the address, the network and the credentials in the environment"
-            raise SnapshotError(f"{self.uri}/{name}".rstrip("/"), f"{said}; {hint}") from error
+            raise SnapshotError(f"{self.uri}/{name}".rstrip("/"), f"{reason}; {hint}") from error

@@ -171,8 +171,8 @@ class Lease:
 def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list[str]:
     """Remove old versions; return their names.
 
-    Kept are the newest ``keep``, those named in ``needed``, those whose files a kept one names, and those that
-    are being read.
+    The newest ``keep`` versions are kept, those named in ``needed``, those whose files a kept version names, and those
+    that are being read.
     """
     if keep < 1:
         raise SnapshotError(str(directory), "at least the newest version is kept: keep=1 or more")
@@ -181,12 +181,12 @@ def prune(directory: Path, *, keep: int = 2, needed: Iterable[str] = ()) -> list
     for version in reversed(existing):
         if version.name in kept or not _is_idle(version):
             kept |= {version.name} | read_manifest(version).homes()
-    gone = [version for version in existing if version.name not in kept]
-    for version in gone:
+    unneeded = [version for version in existing if version.name not in kept]
+    for version in unneeded:
         hidden = version.with_name(f".pruned-{version.name}")
         os.rename(version, hidden)
         shutil.rmtree(hidden)
-    return [version.name for version in gone]
+    return [version.name for version in unneeded]
 
 
 def _is_idle(version: Path) -> bool:

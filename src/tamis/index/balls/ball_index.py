@@ -69,8 +69,8 @@ class BallIndex:
         self._points, self._way = points, way
         self._state = _State((), FreshBalls(projections.d))
         self._n = 0
-        #: Questions so far, and their cost: candidates, distances, rational decisions.
-        self._asked = np.zeros(4, np.int64)
+        #: The number of questions so far, and their cost: candidates, distances, rational decisions.
+        self._costs = np.zeros(4, np.int64)
 
     def __len__(self) -> int:
         return self._n
@@ -165,7 +165,7 @@ class BallIndex:
         state = self._state
         largest = max(state.parts, key=len, default=None)
         choice = largest.choice if largest else Choice("scan", 1.0, f"{len(state.fresh)} balls are few")
-        questions, candidates, verified, rational = self._asked.tolist()
+        questions, candidates, verified, rational = self._costs.tolist()
         return {
             "dimension": self.projections.d,
             "k": self.projections.k,
@@ -220,7 +220,7 @@ class BallIndex:
             if state.fresh.n_slots:
                 state.fresh.scan(search)
         pairs = search.finish()
-        self._asked += (len(radii), *search.counts())
+        self._costs += (len(radii), *search.counts())
         return pairs
 
     def _place(self, row: int) -> tuple[Part | FreshBalls, int] | None:

@@ -114,7 +114,7 @@ class Part(BallArrays):
                 search.enlarge(4 * search.room)
 
     def _search_blocks(self, blocks: _Blocks, search: Search) -> None:
-        questions = blocks.asked(search)
+        questions = blocks.question_factors(search)
         for start in range(0, len(search), _CHUNK):
             for first_slot in range(0, len(self.rows), _BLOCK):
                 active = search.waiting(start, min(start + _CHUNK, len(search)))
@@ -146,7 +146,7 @@ class Part(BallArrays):
 class _Blocks(NamedTuple):
     """The factors float32[n, d + 4] whose products say which balls can cover which, and their scale.
 
-    The product of a ball (s, r) with one that is asked about is ``||s - s'||**2 - (r - r')**2``, less a bound on
+    The product of a ball (s, r) with a ball in question is ``||s - s'||**2 - (r - r')**2``, less a bound on
     its rounding: every term is in the factors. The bound is twice what is needed and never 0, so that a cover is
     always below 0.
     """
@@ -173,8 +173,8 @@ class _Blocks(NamedTuple):
         largest = max(np.abs(search.queries.centers).max(initial=0.0), search.queries.radii.max(initial=0.0))
         return fits_blocks(float(largest), self.scale)
 
-    def asked(self, search: Search) -> npt.NDArray[np.float32]:
-        """Return the factors float32[m, d + 4] of the balls of a question."""
+    def question_factors(self, search: Search) -> npt.NDArray[np.float32]:
+        """Return the factors float32[m, d + 4] of the balls in question."""
         centers, radii = search.queries.centers, search.queries.radii
         d = centers.shape[1]
         factors = np.empty((len(radii), d + 4), np.float32)

@@ -79,13 +79,13 @@ class Projections:
         return int(self.vectors.shape[1])
 
     def rectangles(
-        self, centers: _FloatArray, radii: _FloatArray, *, asked: bool = False
+        self, centers: _FloatArray, radii: _FloatArray, *, inner: bool = False
     ) -> tuple[_FloatArray, _FloatArray]:
-        """Return the lower and upper ends float64[n, k]: a little too large, or, if ``asked`` about, too small."""
+        """Return the lower and upper ends float64[n, k]: a little too large, or too small if ``inner``."""
         middle = _product(centers, self.vectors)
         lengths = np.sqrt(np.einsum("ij,ij->i", centers, centers))
         slack = (self.d + 16) * 4.5e-16 * (lengths + radii) + 1e-290
-        reach = (radii - slack if asked else radii + slack)[:, None]
+        reach = (radii - slack if inner else radii + slack)[:, None]
         return middle - reach, middle + reach
 
 

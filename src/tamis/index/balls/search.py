@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tamis.algebra.proofs.balls import distance_at_most
 from tamis.index.balls.projections import Projections
-from tamis.kernels.balls import CANDIDATES, DOUBTS, FOUND, VERIFIED, Hits, Queries, Scratch
+from tamis.kernels.balls import CANDIDATES, COVERS, DOUBTS, VERIFIED, Hits, Queries, Scratch
 
 __all__ = ["Search", "SearchCounts"]
 
@@ -42,14 +42,14 @@ class Search:
     """
 
     def __init__(self, centers: _FloatArray, radii: _FloatArray, projections: Projections, *, first: bool) -> None:
-        low, high = projections.rectangles(centers, radii, asked=True)
+        low, high = projections.rectangles(centers, radii, inner=True)
         self.queries = Queries(centers, radii, low, high)
         self.first = first
         self.scratch = Scratch(np.empty((2, projections.k), np.int16), np.empty(_STACK, np.int64))
         self.n_rational = 0
         self._done = np.zeros(len(radii), np.uint8)
         self._counts = np.zeros(4, np.int64)
-        self._found: list[tuple[_IntArray, _IntArray]] = []
+        self._pairs: list[tuple[_IntArray, _IntArray]] = []
         self._doubts: list[tuple[int, int, _Balls]] = []
         self.enlarge(max(4_096, 2 * len(radii)))
 
@@ -59,7 +59,7 @@ class Search:
     @property
     def room(self) -> int:
         """The number of pairs that the kernels can store before they are drained."""
-        return int(self.hits.found.shape[1])
+        return int(self.hits.covers.shape[1])
 
     def enlarge(self, room: int) -> None:
         """Make room for ``room`` pairs; all earlier pairs must have been drained."""
@@ -74,13 +74,13 @@ class Search:
 
     def drain(self, balls: _Balls) -> None:
         """Read the pairs that the kernels stored for these balls."""
-        n_found, n_doubts = int(self._counts[FOUND]), int(self._counts[DOUBTS])
-        if n_found:
-            queries, slots = self.hits.found[:, :n_found]
-            self._found.append((queries.copy(), balls.rows[slots]))
+        n_covers, n_doubts = int(self._counts[COVERS]), int(self._counts[DOUBTS])
+        if n_covers:
+            queries, slots = self.hits.covers[:, :n_covers]
+            self._pairs.append((queries.copy(), balls.rows[slots]))
         if n_doubts:
             self._doubts += [(query, slot, balls) for query, slot in self.hits.doubts[:, :n_doubts].T.tolist()]
-        self._counts[FOUND] = self._counts[DOUBTS] = 0
+        self._counts[COVERS] = self._counts[DOUBTS] = 0
 
     def finish(self) -> tuple[_IntArray, _IntArray]:
         """Decide the open pairs exactly; return queries and rows of all pairs, in any order."""
@@ -92,9 +92,9 @@ class Search:
             center, radius = self.queries.centers[query].tolist(), float(self.queries.radii[query])
             if distance_at_most(balls.centers[slot].tolist(), center, float(balls.radii[slot]), -radius):
                 self._done[query] = 1
-                self._found.append((np.array([query], np.int32), balls.rows[slot : slot + 1]))
+                self._pairs.append((np.array([query], np.int32), balls.rows[slot : slot + 1]))
         nothing = np.empty(0, np.int32)
-        queries, rows = (np.concatenate([nothing, *(pair[i] for pair in self._found)]) for i in (0, 1))
+        queries, rows = (np.concatenate([nothing, *(pair[i] for pair in self._pairs)]) for i in (0, 1))
         return queries, rows
 
     def counts(self) -> SearchCounts:

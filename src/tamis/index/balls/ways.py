@@ -27,8 +27,8 @@ WAYS: Final = ("auto", "tree", "blocks", "scan")
 _FEW: Final = 64
 #: The least number of products that are computed at a time.
 _BLOCK: Final = 4_096
-#: Balls and questions of the sample.
-_SAMPLE, _ASKED = 1_024, 64
+#: The number of balls and of questions in a sample.
+_SAMPLE, _QUESTIONS = 1_024, 64
 #: Beyond this squares and their sums may overflow, in float64 and, relative to the typical ball, in float32.
 _LARGE_TREE, _LARGE_BLOCKS = 1e140, 1e6
 #: Nanoseconds: to verify a candidate and each of its coordinates; for each ball and coordinate in BLAS.
@@ -72,15 +72,15 @@ def _measure(
 ) -> tuple[float, float, float]:
     """Return the share of pairs that pass, and the candidates and products a question is likely to cost.
 
-    The questions are balls of the sample. One about a cover ends at the first one, the largest balls being met first;
-    one about a point goes to the end.
+    The questions are balls of the sample. A question about covers ends at the first cover, since the largest balls come
+    first; a question about a point tests all balls.
     """
     n = len(radii)
     kept = np.argsort(-radii, kind="stable")[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64)]
-    questions = kept[:: max(1, len(kept) // _ASKED)]
+    questions = kept[:: max(1, len(kept) // _QUESTIONS)]
     inner_radii = np.zeros(len(questions)) if points else radii[questions]
     low, high = projections.rectangles(centers[kept], radii[kept])
-    inner_low, inner_high = projections.rectangles(centers[questions], inner_radii, asked=True)
+    inner_low, inner_high = projections.rectangles(centers[questions], inner_radii, inner=True)
     passes = (low[:, None] <= inner_low).all(axis=2) & (high[:, None] >= inner_high).all(axis=2)
     passes &= kept[:, None] != questions
     if points:

@@ -119,8 +119,9 @@ class Batches:
     def _covers_of_shape(self, group: Shaped, questions: Questions) -> Rows:
         """Return the least row that covers each subscription of one shape, or `NOBODY`."""
         space = self._rows.space
-        asked = AskedComponents(*shaped_corners(space, group), lambda: shaped_corners(space, group, strict=True)[:2])
-        best, question, rows = self._rows.find_least_coverers(asked)
+        corners = shaped_corners(space, group)
+        components = AskedComponents(*corners, lambda: shaped_corners(space, group, strict=True)[:2])
+        best, question, rows = self._rows.find_least_coverers(components)
         patience: dict[int, Patience] = {}
         for k in np.lexsort((rows, question)).tolist():
             i, row = int(question[k]), int(rows[k])

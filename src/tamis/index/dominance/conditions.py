@@ -16,7 +16,7 @@ from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.deciders.regions import RegionTests
 from tamis.kernels.covering.regions import decide_region_covers
 from tamis.kernels.polygons.flat_rings import Rings, new_corners
-from tamis.kernels.polygons.region_tests import NO, OPEN, YES, Asked
+from tamis.kernels.polygons.region_tests import NO, OPEN, YES, RegionColumns
 from tamis.model.subscription import Ball, Like, Spatial
 from tamis.model.text.patterns import meets
 
@@ -77,7 +77,7 @@ class Conditions:
     def decide(self, coverers: _IntArray, others: Conditions, covered: _IntArray) -> Verdicts:
         """Return for each pair whether component ``covered[k]`` of others implies all conditions of ``coverers[k]``."""
         verdicts = np.full(len(coverers), YES, np.int8)
-        outer, inner = self._asked(), others._asked()
+        outer, inner = self._test_columns(), others._test_columns()
         if len(outer.wanted):
             holds = np.empty(len(coverers), np.bool_)
             decide_region_covers(outer, coverers, inner, covered, cover_table(), holds, new_corners())
@@ -120,10 +120,10 @@ class Conditions:
     def _number(self, condition: Spatial) -> int:
         return self._attributes.setdefault(condition.attribute, len(self._attributes))
 
-    def _asked(self) -> Asked:
+    def _test_columns(self) -> RegionColumns:
         columns = self._regions.to_arrays()
         rings = Rings(*(columns[name] for name in Rings._fields))
-        return Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+        return RegionColumns(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
 
 
 def _compare_balls(outers: Sequence[Ball], inners: Sequence[Ball]) -> Verdicts:

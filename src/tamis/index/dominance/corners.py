@@ -45,7 +45,7 @@ class _Least(NamedTuple):
 class CornerIndex(BoxIndex):
     """Boxes over some axes, each known by a row. See the module's text; sides as in `BoxIndex`.
 
-    A box that is asked about is given by ``lo`` and ``hi`` float64[n, n_axes], NaN in both on an axis it leaves free.
+    A box in question is passed as ``lo`` and ``hi`` float64[n, n_axes], NaN in both on an axis it leaves free.
 
     >>> index = CornerIndex(1)
     >>> index.add_boxes(np.array([[0.0], [2.0]]), np.array([[9.0], [8.0]]), np.array([5, 4], np.int32))
@@ -58,11 +58,12 @@ class CornerIndex(BoxIndex):
         self._least = _Least(np.zeros(0, np.int64), {})
         self._walk = Walk(np.zeros((4, 1), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         self._room = np.empty(_FIRST_ROOM, np.int32)
-        self._one = np.empty(1, np.int32)
+        #: The upper bound of a search for one box, which the kernel replaces by the row.
+        self._bound = np.empty(1, np.int32)
 
     @property
     def counters(self) -> tuple[int, int]:
-        """Blocks looked at and ties settled on float64 since the index was made, by `find_least_covers`."""
+        """Blocks visited and ties settled on float64 since the index was made, by `find_least_covers`."""
         return int(self._walk.counters[0]), int(self._walk.counters[1])
 
     def find_least_covers(self, lo: _FloatArray, hi: _FloatArray, below: _RowArray | None = None) -> _RowArray:
@@ -87,10 +88,10 @@ class CornerIndex(BoxIndex):
         """Return what `find_least_covers` returns, sooner, for one box (lo, hi) float64[2, n_axes] of your own."""
         if box.shape != (2, self.n_axes):
             raise ValueError(f"expected two sides of {self.n_axes} values, not {box.shape}")
-        self._one[0] = below
+        self._bound[0] = below
         corners = box[1:], box[:1]
-        find_least_covers(self.snapshot.directory, self._least.addresses, corners, self._one, self._scratch())
-        return self._one.item()
+        find_least_covers(self.snapshot.directory, self._least.addresses, corners, self._bound, self._scratch())
+        return self._bound.item()
 
     def find_coverers(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
         """Return every row that covers one box, float64[n_axes] each, in any order."""

@@ -29,7 +29,7 @@ TieCounts = Callable[[_IntArray, Rows], _BoolArray]
 class Proposals(NamedTuple):
     """Pairs of a component in question and a stored box; ``sure``: the boxes alone decide the pair."""
 
-    asked: _IntArray
+    question: _IntArray
     stored: Rows
     sure: _BoolArray
 
@@ -112,7 +112,7 @@ class ProposingTree:
         owner: list[int] = []
         corners: list[_FloatArray] = []
         for number, box, component in zip(numbers.tolist(), sides, components, strict=True):
-            for literals in self.literals.asked(component):
+            for literals in self.literals.coverer_sides(component):
                 owner.append(number)
                 corners.append(self.space.asked_sides(box | literals, texts_of(component)))
         if len(corners) == 1:

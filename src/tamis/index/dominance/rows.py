@@ -157,13 +157,13 @@ class RowStore:
             candidates.append(Candidates(question, rows, np.zeros(len(rows), np.bool_)))
         return _merged(candidates)
 
-    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+    def find_least_coverers(self, questions: AskedComponents) -> LeastCoverers:
         """Return the least row that surely covers each question, and the lower ones that may cover it."""
-        answers = [store.find_least_coverers(asked) for store in (self.boxes, self._parts)]
+        answers = [store.find_least_coverers(questions) for store in (self.boxes, self._parts)]
         if len(self._hulls):
             self._hulls.grow()
-            offsets, rows = self._hulls.tree.match_points(asked.hi.max(axis=1), asked.lo.min(axis=1))
-            question = np.repeat(np.arange(len(asked.lo), dtype=np.int32), np.diff(offsets))
+            offsets, rows = self._hulls.tree.match_points(questions.hi.max(axis=1), questions.lo.min(axis=1))
+            question = np.repeat(np.arange(len(questions.lo), dtype=np.int32), np.diff(offsets))
             answers.append(LeastCoverers(answers[0].best, question, rows))
         best = np.minimum(answers[0].best, answers[1].best)
         question, rows = (np.concatenate([answer[column] for answer in answers]) for column in (1, 2))
@@ -177,7 +177,7 @@ class RowStore:
             for number, filters in enumerate(questions):
                 outline = outline_of(filters)
                 if outline is not None:
-                    rows_of[number] = self._hulls.tree.find_coverers(*self.space.asked(outline))
+                    rows_of[number] = self._hulls.tree.find_coverers(*self.space.asked_outline(outline))
         question = np.repeat(np.arange(len(questions)), [len(rows) for rows in rows_of])
         rows = np.concatenate([NO_ROWS, *rows_of])
         return Candidates(question, rows, np.zeros(len(rows), np.bool_))
@@ -193,7 +193,7 @@ class RowStore:
         wholes = [decomposition.components if decomposition.whole else [] for decomposition in split]
         components = [component for own_components in wholes for component in own_components]
         owner = np.repeat(np.arange(len(wholes)), [len(own_components) for own_components in wholes])
-        for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
+        for store, counts_of in ((self.boxes, _count_one_each), (self._parts, self._parts.counts_of)):
             if components and len(store):
                 pairs = store.find_pairs(components, outwards=False)
                 for number, rows, is_sure in _whole_rows(pairs, owner, counts_of):
@@ -210,7 +210,7 @@ class RowStore:
         """
         sure: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
         maybe: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
-        for store, counts_of in ((self.boxes, _ones), (self._parts, self._parts.counts_of)):
+        for store, counts_of in ((self.boxes, _count_one_each), (self._parts, self._parts.counts_of)):
             if options and len(store):
                 pairs = store.find_pairs_inside(options)
                 for number, rows, is_sure in _whole_rows(pairs, np.arange(n), counts_of):
@@ -273,7 +273,8 @@ class RowStore:
         self._hulls.tree.add_boxes(lo.reshape(1, -1), hi.reshape(1, -1), np.array([row], np.int32))
 
 
-def _ones(rows: Rows) -> _IntArray:
+def _count_one_each(rows: Rows) -> _IntArray:
+    """Return the number of components of each row that is one box."""
     return np.ones(len(rows), np.int64)
 
 
@@ -281,9 +282,9 @@ def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray
     """Return the rows that have something around each component of a question; sure if that is sure of each."""
     sure = pairs.verdicts == YES
     if counts.max(initial=0) <= 1 and pairs.rows is pairs.stored:
-        question = owner[pairs.asked]
+        question = owner[pairs.question]
         return Candidates(question, pairs.rows, sure & whole[question])
-    keys, best = _by_key(pairs.asked << 32 | pairs.rows, sure, np.logical_or)
+    keys, best = _by_key(pairs.question << 32 | pairs.rows, sure, np.logical_or)
     question, rows = owner[keys >> 32], keys & 0xFFFFFFFF
     keys, all_sure, n_around = _by_key_counted(question << 32 | rows, best)
     question = keys >> 32
@@ -322,9 +323,9 @@ def _whole_rows(
 ) -> Iterator[tuple[int, Rows, _BoolArray]]:
     """Yield for each question the rows all of whose components were found, and whether each is surely covered.
 
-    ``owner`` is the question of each component that was asked about. Questions without rows are left out.
+    ``owner`` is the question that each component belongs to. Questions without rows are left out.
     """
-    question = owner[pairs.asked]
+    question = owner[pairs.question]
     order = np.lexsort((pairs.stored, pairs.rows, question))
     question, rows, stored = question[order], pairs.rows[order], pairs.stored[order]
     starts = _starts(question, rows, stored)  # a stored component may lie in several of one question

@@ -120,7 +120,7 @@ class Space:
             corner[:, self.axis_of[place]] = fit
         return corner
 
-    def asked(self, outline: Outline) -> _FloatArray:
+    def asked_outline(self, outline: Outline) -> _FloatArray:
         """Return the corner (lo, hi) by which coverers are sought, float64[2, axes]; free axes are NaN."""
         if outline.inner is None:
             return np.array((self._free(ANYWHERE[0]), self._free(ANYWHERE[1])))

@@ -47,7 +47,7 @@ _FEW: Final = 64
 class Pairs(NamedTuple):
     """Pairs of a component in question and a stored one (row and number), with a verdict: YES or OPEN."""
 
-    asked: _IntArray
+    question: _IntArray
     rows: Rows
     stored: Rows
     verdicts: Verdicts
@@ -83,20 +83,20 @@ class LeastCoverers(NamedTuple):
 class BoxStore(ProposingTree):
     """Subscriptions that are one box each."""
 
-    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+    def find_least_coverers(self, questions: AskedComponents) -> LeastCoverers:
         """Return the least row that surely covers each question, and the lower ones that may cover it.
 
         A box that has all components of a question inside has the box around them inside.
         """
         if not len(self):
-            return LeastCoverers(np.full(len(asked.lo), NOBODY, np.int32), NO_ROWS, NO_ROWS)
+            return LeastCoverers(np.full(len(questions.lo), NOBODY, np.int32), NO_ROWS, NO_ROWS)
         self.grow()
-        lo, hi = asked.lo.min(axis=1), asked.hi.max(axis=1)
+        lo, hi = questions.lo.min(axis=1), questions.hi.max(axis=1)
         best = self.tree.find_least_covers(lo, hi)
-        tied = np.flatnonzero(~asked.is_exact.all(axis=1) & (best != NOBODY))
+        tied = np.flatnonzero(~questions.is_exact.all(axis=1) & (best != NOBODY))
         if not len(tied):
             return LeastCoverers(best, NO_ROWS, NO_ROWS)
-        strict_lo, strict_hi = asked.make_strict()
+        strict_lo, strict_hi = questions.make_strict()
         sure = self.tree.find_least_covers(strict_lo[tied].min(axis=1), strict_hi[tied].max(axis=1))
         left = tied[sure != best[tied]]
         best[tied] = sure
@@ -238,19 +238,19 @@ class ComponentStore:
         implied = self._decide([_A_BOX], np.zeros(len(stored), np.int32), stored, outwards=True)
         return self._judged(question, stored, self._flags[stored] & exact == exact, implied)
 
-    def find_least_coverers(self, asked: AskedComponents) -> LeastCoverers:
+    def find_least_coverers(self, questions: AskedComponents) -> LeastCoverers:
         """Return the least row that surely covers each of n questions, and the lower ones that may cover it."""
-        n, n_components, _ = asked.lo.shape
+        n, n_components, _ = questions.lo.shape
         best = np.full(n, NOBODY, np.int32)
         if not self._spans:
             return LeastCoverers(best, NO_ROWS, NO_ROWS)
         self.boxes.grow()
-        offsets, stored = self.boxes.tree.match_points(_flat(asked.hi), _flat(asked.lo))
+        offsets, stored = self.boxes.tree.match_points(_flat(questions.hi), _flat(questions.lo))
         question = np.repeat(np.arange(n * n_components), np.diff(offsets))
         meant = self._flags[stored] & _NUMBERS != 0
-        sure = asked.is_exact.reshape(-1)[question] & meant
+        sure = questions.is_exact.reshape(-1)[question] & meant
         if not sure.all():
-            lo, hi = asked.make_strict()
+            lo, hi = questions.make_strict()
             beyond_offsets, beyond = self.boxes.tree.match_points(_flat(hi), _flat(lo))
             beyond_question = np.repeat(np.arange(n * n_components), np.diff(beyond_offsets))
             sure |= np.isin(question << 32 | stored, beyond_question << 32 | beyond)

@@ -32,8 +32,8 @@ class RangeDelta:
 
     def then(self, later: RangeDelta) -> RangeDelta:
         """Return one change that does what this and a later one do."""
-        gone = union(difference(self.removed, later.added), later.removed)
-        return RangeDelta(union(self.added, later.added), gone)
+        removed = union(difference(self.removed, later.added), later.removed)
+        return RangeDelta(union(self.added, later.added), removed)
 
 
 @dataclass(frozen=True, eq=False)

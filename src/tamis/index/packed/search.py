@@ -176,7 +176,8 @@ class PackedSearch:
             met[event[chosen[verdicts == YES]]] = True
             for pair in chosen[verdicts == OPEN].tolist():
                 if not met[event[pair]]:
-                    met[event[pair]] = bool(self._asked(events.event(int(event[pair])), entries[pair : pair + 1]))
+                    values = events.event(int(event[pair]))
+                    met[event[pair]] = bool(self._matching_rows(values, entries[pair : pair + 1]))
 
     def _meet_texts(self, events: EventTable, points: Points, texts: TextSnapshot, met: npt.NDArray[np.bool_]) -> None:
         """Set ``met`` of the events that entries of the text index or loose filters match."""
@@ -186,7 +187,8 @@ class PackedSearch:
             met[event[verdicts == YES]] = True
             for pair in np.flatnonzero(verdicts == OPEN).tolist():
                 if not met[event[pair]]:
-                    met[event[pair]] = bool(self._asked(events.event(int(event[pair])), entries[pair : pair + 1]))
+                    values = events.event(int(event[pair]))
+                    met[event[pair]] = bool(self._matching_rows(values, entries[pair : pair + 1]))
         if self._store.loose:
             for i in np.flatnonzero(~met).tolist():
                 met[i] = bool(self._ask_loose(events.event(i)))
@@ -235,7 +237,7 @@ class PackedSearch:
             return []
         store, all_entries = self._store, self._store.entries
         if not is_point:
-            return self._asked(event, entries)
+            return self._matching_rows(event, entries)
         rows: list[int] = []
         if all_entries.has_exact:
             sure = all_entries.exact[entries]
@@ -247,10 +249,10 @@ class PackedSearch:
         verdicts = store.deciders.decide(entries, pairs, OneEvent(event), all_entries, store.axes).tolist()
         rows += compress(all_entries.row[entries].tolist(), [verdict == YES for verdict in verdicts])
         if OPEN in verdicts:
-            rows += self._asked(event, compress(entries.tolist(), [verdict == OPEN for verdict in verdicts]))
+            rows += self._matching_rows(event, compress(entries.tolist(), [verdict == OPEN for verdict in verdicts]))
         return rows
 
-    def _asked(self, event: Event, entries: Iterable[int]) -> list[int]:
+    def _matching_rows(self, event: Event, entries: Iterable[int]) -> list[int]:
         """Return the rows of the entries whose raw values match; a row may come twice."""
         all_entries = self._store.entries
         return self._ask(event, [(int(all_entries.row[i]), (int(all_entries.filter[i]),)) for i in entries])
@@ -290,7 +292,7 @@ class PackedSearch:
         is_open = np.flatnonzero(verdicts == OPEN)
         if not (self._store.loose or len(is_open)):
             return met
-        return _united(met, self._asked_pairs(events, event[is_open], entries[is_open]))
+        return _united(met, self._matching_pairs(events, event[is_open], entries[is_open]))
 
     def _verdicts(
         self,
@@ -325,15 +327,15 @@ class PackedSearch:
             n = take_met(verdicts, event, entries, rows, pairs[0], pairs[1])
         return pairs[0, :n], pairs[1, :n]
 
-    def _asked_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
-        """Return the matches of the given pairs and of loose filters on raw values; a pair may occur twice."""
+    def _matching_pairs(self, events: EventTable, event: npt.NDArray[np.int64], entries: Rows) -> _Pairs:
+        """Return the pairs, and those of loose filters, that match on raw values; a pair may occur twice."""
         order = np.argsort(event, kind="stable")
         starts = np.searchsorted(event[order], np.arange(len(events) + 1))
         pairs = [(NO_ROWS, NO_ROWS)]
         for i in range(len(events)) if self._store.loose else np.unique(event).tolist():
             own_entries = entries[order[starts[i] : starts[i + 1]]]
             values = events.event(i)
-            matched = np.array([*self._asked(values, own_entries), *self._ask_loose(values)], np.int32)
+            matched = np.array([*self._matching_rows(values, own_entries), *self._ask_loose(values)], np.int32)
             pairs.append((np.full(len(matched), i, np.int32), matched))
         return np.concatenate([event_numbers for event_numbers, _ in pairs]), np.concatenate(
             [rows for _, rows in pairs]

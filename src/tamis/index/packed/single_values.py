@@ -80,9 +80,9 @@ class SingleValues(EventTable):
         """Return the event that a point came from, with all elements."""
         return self.events.event(int(self.origin[row]))
 
-    def regrouped(self, found: MatchRows, alone: Iterator[npt.NDArray[np.int32]]) -> MatchRows:
+    def regrouped(self, matches: MatchRows, alone: Iterator[npt.NDArray[np.int32]]) -> MatchRows:
         """Return the matches of the points as matches of their events, each once, with those matched alone."""
-        keys = [np.repeat(self.origin, np.diff(found.offsets)) << 32 | found.rows]
+        keys = [np.repeat(self.origin, np.diff(matches.offsets)) << 32 | matches.rows]
         keys += [np.int64(row) << 32 | rows.astype(np.int64) for row, rows in zip(self.alone, alone, strict=True)]
         pairs = np.unique(np.concatenate(keys))
         offsets = np.searchsorted(pairs >> 32, np.arange(len(self.events) + 1))

@@ -151,7 +151,7 @@ def _settle(
         return np.int64(-1)
     columns = segment[N_COLUMNS]
     for i in range(n):
-        slot, e = np.int64(output.found[0, i]), np.int64(output.found[1, i])
+        slot, e = np.int64(output.survivors[0, i]), np.int64(output.survivors[1, i])
         low, high = events.codes[0, e].ctypes.data, events.codes[1, e].ctypes.data
         fits = fit_box(segment[BOX_CODES] + 4 * columns * slot, low, high, columns)
         output.rows[count] = int32_at(segment[ROWS], slot)
@@ -240,7 +240,9 @@ def _visit_queue(
     """Make the visits that wait; ``state`` is (visits, boxes collected, count), the last two are returned again."""
     waiting, n, count = state
     for i in range(waiting):
-        n = _visit_leaf(segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.found, n)
+        n = _visit_leaf(
+            segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.survivors, n
+        )
         if n > SURVIVORS - LEAF_SIZE:
             room.counts[1] += n
             count, n = _settle(segment, events, values, n, output, count), np.int64(0)
@@ -317,7 +319,7 @@ def _visit_all(
             if ahead < end:
                 prefetch_far(ahead)
                 ahead += ROW_BYTES
-        n = _visit_leaf(segment, x, events, np.int64(listed[i]), room, output.found, n)
+        n = _visit_leaf(segment, x, events, np.int64(listed[i]), room, output.survivors, n)
         if n > SURVIVORS - LEAF_SIZE:
             room.counts[1] += n
             count, n = _settle(segment, events, values, n, output, count), np.int64(0)

@@ -60,7 +60,7 @@ class Scratch(NamedTuple):
     codes: npt.NDArray[np.int16]
     tables: npt.NDArray[np.uint8]
     stack: npt.NDArray[np.int64]
-    found: npt.NDArray[np.int32]
+    survivors: npt.NDArray[np.int32]
 
 
 def make_scratch(n_axes: int) -> Scratch:
@@ -102,12 +102,14 @@ def _match_segment(
         fill_table(segment, codes[0], scratch.tables[0])
         fill_table(segment, codes[1], scratch.tables[1])
         event = TabledEvents(scratch.tables[0:1], scratch.tables[1:2], low, high)
-        return match_pairs_one(segment, codes, event, PairOutput(scratch.found, out, scratch.found[0, :0]), count)
+        return match_pairs_one(
+            segment, codes, event, PairOutput(scratch.survivors, out, scratch.survivors[0, :0]), count
+        )
     for k in range(segment[N_COLUMNS]):
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    coded = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
+    coded = Event(codes[2], codes[3], low[0], high[0], scratch.survivors[0])
     if segment[LAYOUT] == FLAT:
         return match_flat(segment, coded, out, count)
     return match_tree(segment, coded, scratch.stack, out, count)

@@ -97,12 +97,12 @@ def _meets_segment(
         fill_table(segment, codes[0], scratch.tables[0])
         fill_table(segment, codes[1], scratch.tables[1])
         event = TabledEvents(scratch.tables[0:1], scratch.tables[1:2], low, high)
-        return meet_pairs_one(segment, codes, event, PairOutput(scratch.found, out, scratch.found[0, :0]))
+        return meet_pairs_one(segment, codes, event, PairOutput(scratch.survivors, out, scratch.survivors[0, :0]))
     for k in range(segment[N_COLUMNS]):
         axis = int32_at(segment[COLUMN_AXES], k)
         codes[2, k] = codes[0, axis]
         codes[3, k] = codes[1, axis]
-    coded = Event(codes[2], codes[3], low[0], high[0], scratch.found[0])
+    coded = Event(codes[2], codes[3], low[0], high[0], scratch.survivors[0])
     if segment[LAYOUT] == FLAT:
         return _meets_flat(segment, coded)
     return _meets_tree(segment, coded, scratch.stack)

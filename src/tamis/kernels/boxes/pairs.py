@@ -125,13 +125,13 @@ def code_events(
 
 
 class PairOutput(NamedTuple):
-    """Where matches go: ``found`` int32[2, SURVIVORS] collects survivors; ``rows``, ``events`` take the matches.
+    """Where matches go: ``survivors`` int32[2, SURVIVORS] is filled first; ``rows``, ``events`` take the matches.
 
     ``events`` may be empty when there is one event only. A survivor is a slot and the number of its event; the
     complement of either says that float64 must decide.
     """
 
-    found: npt.NDArray[np.int32]
+    survivors: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int32]
     events: npt.NDArray[np.int32]
 
@@ -151,18 +151,18 @@ def _deliver(segment: npt.NDArray[np.int64], events: TabledEvents, n: Int, outpu
     if count < 0 or count + n > output.rows.size:
         return np.int64(-1)
     for i in range(n):
-        slot = _plain(output.found[0, i])
+        slot = _plain(output.survivors[0, i])
         prefetch(segment[ROWS] + 4 * slot)
         prefetch(segment[FIRST] + 4 * slot)
     for i in range(n):
-        if output.found[0, i] < 0 or output.found[1, i] < 0:
-            entry = np.int64(uint32_at(segment[FIRST], _plain(output.found[0, i])))
+        if output.survivors[0, i] < 0 or output.survivors[1, i] < 0:
+            entry = np.int64(uint32_at(segment[FIRST], _plain(output.survivors[0, i])))
             prefetch(segment[AXIS] + 2 * entry)
             prefetch(segment[ENDS] + 16 * entry)
             prefetch(segment[ENDS] + 16 * entry + 63)
     for i in range(n):
-        slot, e = _plain(output.found[0, i]), _plain(output.found[1, i])
-        sure = output.found[0, i] >= 0 and output.found[1, i] >= 0
+        slot, e = _plain(output.survivors[0, i]), _plain(output.survivors[1, i])
+        sure = output.survivors[0, i] >= 0 and output.survivors[1, i] >= 0
         output.rows[count] = int32_at(segment[ROWS], slot)
         if output.events.size > 0:
             output.events[count] = e
@@ -227,7 +227,7 @@ def _visit(
                 mask = _owned(line, fit_corners(line, axes, low, high, 0), first)
                 if mask == 0:
                     continue
-                n = _collect(segment, block, (mask, fit_corners(line, axes, low, high, 1)), e, output.found, n)
+                n = _collect(segment, block, (mask, fit_corners(line, axes, low, high, 1)), e, output.survivors, n)
                 if n + 2 * LANES > SURVIVORS:
                     count = _deliver(segment, events, n, output, count)
                     n = np.int64(0)
@@ -268,7 +268,7 @@ def _visit_cell(
         mask = fit_corners(line, axes, low, high, 0)
         if mask == 0:
             continue
-        n = _collect(segment, block, (mask, fit_corners(line, axes, low, high, 1)), e, output.found, n)
+        n = _collect(segment, block, (mask, fit_corners(line, axes, low, high, 1)), e, output.survivors, n)
         if n + 2 * LANES > SURVIVORS:
             count = _deliver(segment, events, n, output, count)
             n = np.int64(0)

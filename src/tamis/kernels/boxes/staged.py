@@ -51,7 +51,7 @@ def stage_events(
                 axis = int32_at(segment[COLUMN_AXES], k)
                 codes[2, k] = codes[0, axis]
                 codes[3, k] = codes[1, axis]
-            coded = Event(codes[2], codes[3], lows[e], highs[e], scratch.found[0])
+            coded = Event(codes[2], codes[3], lows[e], highs[e], scratch.survivors[0])
             if segment[LAYOUT] == FLAT:
                 count = match_flat(segment, coded, stage, count)
             else:

@@ -13,14 +13,19 @@ import numpy.typing as npt
 from tamis.kernels.compile import Int, hot_kernel, inline_kernel
 from tamis.kernels.polygons.flat_rings import Corners
 from tamis.kernels.polygons.polygon import ALL, narrow
-from tamis.kernels.polygons.region_tests import Asked
+from tamis.kernels.polygons.region_tests import RegionColumns
 
 __all__ = ["decide_region_covers"]
 
 
 @inline_kernel
 def _is_implied(
-    outer: Asked, test: Int, inner: Asked, component: Int, table: npt.NDArray[np.uint8], corners: Corners
+    outer: RegionColumns,
+    test: Int,
+    inner: RegionColumns,
+    component: Int,
+    table: npt.NDArray[np.uint8],
+    corners: Corners,
 ) -> bool:
     """Return whether a condition of a component implies the condition ``test`` of another."""
     if outer.wanted[test] == ALL:
@@ -39,9 +44,9 @@ def _is_implied(
 
 @hot_kernel
 def decide_region_covers(
-    outer: Asked,
+    outer: RegionColumns,
     coverers: npt.NDArray[np.int32],
-    inner: Asked,
+    inner: RegionColumns,
     covered: npt.NDArray[np.int32],
     table: npt.NDArray[np.uint8],
     verdicts: npt.NDArray[np.bool_],
@@ -52,7 +57,7 @@ def decide_region_covers(
     Parameters
     ----------
     outer, inner
-        The conditions of components, as `Asked` has them; ``axis`` tells the attribute.
+        The conditions of components, as `RegionColumns` has them; ``axis`` is the number of the attribute.
     table
         uint8[256, 256]; for two sets of relations the set of relations of their regions under which the first covers.
     verdicts

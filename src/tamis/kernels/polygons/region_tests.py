@@ -1,7 +1,7 @@
 """Decides candidates with conditions on regions, many at a time.
 
-A candidate is an entry whose box contains an event, and that event. Its remaining tests are in `Asked`; the results go
-into a column of verdicts. Nothing is allocated per candidate, and Python's lock is released meanwhile.
+A candidate is an entry whose box contains an event, and that event. Its remaining tests are in `RegionColumns`; the
+results go into a column of verdicts. Nothing is allocated per candidate, and Python's lock is released meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     "NO",
     "OPEN",
     "YES",
-    "Asked",
+    "RegionColumns",
     "decide_points",
     "decide_regions",
     "mark_axes",
@@ -45,7 +45,7 @@ _LINES: Final = 4
 _LINE: Final = 4
 
 
-class Asked(NamedTuple):
+class RegionColumns(NamedTuple):
     """The tests of entries: entry e has the tests ``first[e]`` to ``first[e] + n_tests[e] - 1``.
 
     Attributes
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
 
 
 @hot_kernel
-def mark_axes(tests: Asked, entries: npt.NDArray[np.int32], n: Int, is_asked: npt.NDArray[np.bool_]) -> None:
+def mark_axes(tests: RegionColumns, entries: npt.NDArray[np.int32], n: Int, is_asked: npt.NDArray[np.bool_]) -> None:
     """Mark the axes of the tests of the entries; there are at most n."""
     for k in range(entries.size):
         first = np.int64(tests.first[entries[k]])
@@ -79,7 +79,7 @@ def mark_axes(tests: Asked, entries: npt.NDArray[np.int32], n: Int, is_asked: np
 
 @hot_kernel
 def decide_regions(
-    tests: Asked,
+    tests: RegionColumns,
     entries: npt.NDArray[np.int32],
     events: Rings,
     event: npt.NDArray[np.int64],
@@ -103,7 +103,7 @@ def decide_regions(
 
 @hot_kernel
 def decide_points(
-    tests: Asked,
+    tests: RegionColumns,
     entries: npt.NDArray[np.int32],
     events: Rings,
     event: npt.NDArray[np.int64],
@@ -122,7 +122,7 @@ def decide_points(
 
 
 @inline_kernel
-def _ask_ahead(tests: Asked, entries: npt.NDArray[np.int32], k: Int, points: bool) -> None:
+def _ask_ahead(tests: RegionColumns, entries: npt.NDArray[np.int32], k: Int, points: bool) -> None:
     """Prefetch a polygon of a later candidate: it is seldom cached, and the current ones leave time to load it."""
     prefetch_row(tests.first, entries[min(k + 2 * _AHEAD, entries.size - 1)])
     rings, test = tests.rings, np.int64(tests.first[entries[min(k + _AHEAD, entries.size - 1)]])
@@ -137,7 +137,9 @@ def _ask_ahead(tests: Asked, entries: npt.NDArray[np.int32], k: Int, points: boo
 
 
 @inline_kernel
-def _verdict(tests: Asked, entry: Int, events: Rings, i: Int, axis: Int, corners: Corners, holds: _Holds) -> Int:
+def _verdict(
+    tests: RegionColumns, entry: Int, events: Rings, i: Int, axis: Int, corners: Corners, holds: _Holds
+) -> Int:
     count, first = np.int64(tests.n_tests[entry]), np.int64(tests.first[entry])
     if count == 0:
         return OPEN

@@ -45,13 +45,13 @@ def _are_equal(a: StoredTests, i: Int, b: StoredTests, j: Int) -> Int:
 
 
 @kernel
-def find_tests(slots: _Ints, stored: StoredTests, asked: StoredTests) -> _Ints:
-    """Return the number of each asked test among those stored and entered in ``slots`` (a power of two); else -1."""
-    numbers = np.full(len(asked.views), -1, np.int32)
+def find_tests(slots: _Ints, stored: StoredTests, tests: StoredTests) -> _Ints:
+    """Return the number of each test among those stored and entered in ``slots`` (a power of two); else -1."""
+    numbers = np.full(len(tests.views), -1, np.int32)
     for i in range(len(numbers)):
-        slot = _hash(asked, i) & (len(slots) - 1)
+        slot = _hash(tests, i) & (len(slots) - 1)
         while slots[slot] >= 0:
-            if _are_equal(stored, slots[slot], asked, i):
+            if _are_equal(stored, slots[slot], tests, i):
                 numbers[i] = slots[slot]
                 break
             slot = (slot + 1) & (len(slots) - 1)

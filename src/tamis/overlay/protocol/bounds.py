@@ -32,10 +32,10 @@ def report(seat: Seat) -> None:
     An ancestor that has reported the same box before does not reply earlier: its report may have been lost.
     """
     box, origin = seat.mbr(seat.top), seat.growth.take_origin()
-    noted = box if seat.up.known is None else seat.up.known
+    noted = box if seat.up.noted_box is None else seat.up.noted_box
     is_waiting = contains(noted, box) and any(level.leaving for level in seat.levels)
     reported = noted if is_waiting else box  # shrinking waits until all leaving children are gone
-    if seat.parent is not None and (origin[0] or seat.up.known is None or not np.array_equal(reported, noted)):
+    if seat.parent is not None and (origin[0] or seat.up.noted_box is None or not np.array_equal(reported, noted)):
         words = (seat.top, reported.tobytes(), seat.up.received, seat.up.tell(reported))
         seat.send(m.Report(seat.parent, seat.name, 0, *words, *origin))
     elif origin[0] == seat.name:

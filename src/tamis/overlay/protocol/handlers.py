@@ -25,7 +25,7 @@ _HANDLERS: dict[type, Callable[[Seat, Any], None]] = {
     m.Ping: repair.hear_ping,
     m.Pong: repair.hear_pong,
     m.Seek: repair.hear_seek,
-    m.Found: repair.hear_found,
+    m.Invite: repair.hear_invite,
     m.Forward: dissemination.hear_forward,
     m.Receipt: dissemination.hear_receipt,
 }

@@ -173,7 +173,7 @@ def hear_adopted(seat: Seat, message: m.Adopted) -> None:
     """Handle a new parent: inform the former one and, if the top node is new, its children."""
     box, up = seat.space.read(message.box), seat.up
     if seat.dissolution.active and seat.top == message.level:
-        seat.dissolution.found(message.sender, box, message.place)
+        seat.dissolution.note_adopter(message.sender, box, message.place)
         seat.unsettle()
     elif seat.top == message.level - 1 and message.sender != seat.name and not seat.left:
         if up.name not in (None, message.sender) and not up.newborn:

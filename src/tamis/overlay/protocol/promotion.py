@@ -40,7 +40,7 @@ def hand_over(seat: Seat, at: int, heir: str) -> None:
     """Hand over all own nodes from a level upwards to a child of the lowest of them."""
     nodes = tuple(level.state() for level in seat.levels[at - 1 :])
     up = seat.up
-    noted_box = b"" if up.known is None else up.known.tobytes()
+    noted_box = b"" if up.noted_box is None else up.noted_box.tobytes()
     notes = (up.name, False, noted_box, up.received, up.place, up.newborn, 0, seat.losses.doubt)
     seat.send(m.TakeOver(heir, seat.name, 0, heir, at, nodes, *notes))
     lowest = seat.levels[at - 1]
@@ -73,7 +73,7 @@ def hear_take_over(seat: Seat, message: m.TakeOver) -> None:
     if message.fresh:
         _seek_parent(seat, message)
         return
-    noted_box = seat.space.read(message.known) if message.known else None
+    noted_box = seat.space.read(message.noted_box) if message.noted_box else None
     seat.up.move(message.parent, noted_box, message.place, message.received)
     seat.up.inherit(message.newborn)
     if seat.parent is not None:

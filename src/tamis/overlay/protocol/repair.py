@@ -29,7 +29,7 @@ from tamis.overlay.seat import Seat
 from tamis.overlay.space import FREE
 from tamis.overlay.state import PATIENCE
 
-__all__ = ["check", "hear_found", "hear_ping", "hear_pong", "hear_seek"]
+__all__ = ["check", "hear_invite", "hear_ping", "hear_pong", "hear_seek"]
 
 
 def check(seat: Seat, contact: str | None) -> None:
@@ -123,12 +123,12 @@ def hear_ping(seat: Seat, message: m.Ping) -> None:
         seat.unsettle()
     above = (seat.parent or seat.name, *seat.up.above)[:3]
     notes = (is_child, passed, place, seat.placed, above)
-    seat.send(m.Pong(message.sender, seat.name, 0, message.asked, message.level, *notes))
+    seat.send(m.Pong(message.sender, seat.name, 0, message.parent, message.level, *notes))
 
 
 def hear_pong(seat: Seat, message: m.Pong) -> None:
     """Handle the answer of the parent, or of the new owner of its node; an answer of a former parent is ignored."""
-    if message.level != seat.top or message.asked != seat.parent:
+    if message.level != seat.top or message.parent != seat.parent:
         return
     if message.mine:
         seat.up.confirm(message)
@@ -150,12 +150,12 @@ def hear_seek(seat: Seat, message: m.Seek) -> None:
     elif seat.left:
         return
     elif goes_before(seat.top, seat.name, message.level, message.root):
-        seat.send(m.Found(message.root, seat.name, 0))
+        seat.send(m.Invite(message.root, seat.name, 0))
     else:
         join(seat, message.root)
 
 
-def hear_found(seat: Seat, message: m.Found) -> None:
+def hear_invite(seat: Seat, message: m.Invite) -> None:
     """Join a root that has precedence."""
     if seat.parent is None and not seat.left and message.sender != seat.name:
         join(seat, message.sender)

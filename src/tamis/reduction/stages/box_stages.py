@@ -59,8 +59,8 @@ class Boxes(NamedTuple):
         """Return the boxes at ``places``, contiguous in memory."""
         return Boxes(np.ascontiguousarray(self.lo[places]), np.ascontiguousarray(self.hi[places]))
 
-    def asked(self) -> tuple[_FloatArray, _FloatArray]:
-        """Return the sides in the form of a question: NaN on free axes."""
+    def question_sides(self) -> tuple[_FloatArray, _FloatArray]:
+        """Return the sides as `CornerIndex` takes a question: NaN on free axes."""
         free = np.isneginf(self.lo) & np.isposinf(self.hi)
         return np.where(free, np.nan, self.lo), np.where(free, np.nan, self.hi)
 
@@ -85,24 +85,24 @@ class Unions(NamedTuple):
         return dict(zip(self.places.tolist(), proofs, strict=True))
 
 
-def find_covered_boxes(boxes: Boxes, known: npt.NDArray[np.bool_] | None = None) -> Cover:
-    """Return which boxes others cover, and a remaining cover for each.
+def find_covered_boxes(boxes: Boxes, is_covered: npt.NDArray[np.bool_] | None = None) -> Cover:
+    """Return which boxes are covered by others, and a remaining cover for each.
 
-    ``known`` bool[n] marks boxes that are known already to be covered by others: they are not used as covers.
+    ``is_covered`` bool[n] marks boxes that are already proved to be covered: they are not used as covers.
 
     >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
     >>> [part.tolist() for part in find_covered_boxes(boxes)]
     [[0, 2, 3], [1, 1, 1], [False, False, True]]
     """
     order = _widest_first(boxes)
-    if known is not None:  # unknown boxes first: only they are compared with each other
-        order = np.concatenate((order[~known[order]], order[known[order]]))
-    n = len(boxes) if known is None else int(len(boxes) - known.sum())
+    if is_covered is not None:  # unmarked boxes first: only they are compared with each other
+        order = np.concatenate((order[~is_covered[order]], order[is_covered[order]]))
+    n = len(boxes) if is_covered is None else int(len(boxes) - is_covered.sum())
     numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
     if not len(boxes):
         return Cover(order, order, order.astype(bool))
     index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
-    least = index.find_least_covers(*ordered.asked(), below=np.minimum(numbers, n))
+    least = index.find_least_covers(*ordered.question_sides(), below=np.minimum(numbers, n))
     if n < len(boxes) and (least[n:] == n).any():
         raise InvariantError("a box is marked as covered, but no box covers it")
     covered = np.flatnonzero(least != numbers)

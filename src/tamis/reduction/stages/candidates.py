@@ -106,6 +106,6 @@ class _Helpers:
         return rows[~needs_proof | np.isin(rows, implied)]
 
 
-def _others(found: Rows, row: int) -> list[int]:
-    rows: list[int] = np.sort(found).tolist()
+def _others(candidates: Rows, row: int) -> list[int]:
+    rows: list[int] = np.sort(candidates).tolist()
     return [other for other in rows if other != row]

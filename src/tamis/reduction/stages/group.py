@@ -38,9 +38,9 @@ class Group:
 
     def drop(self, places: Sequence[int] | IntArray) -> None:
         """Remove places from the group."""
-        gone = np.array(places, np.int64)
-        self.places = np.setdiff1d(self.places, gone, assume_unique=True)
-        stays = ~np.isin(self.plain, gone)
+        dropped = np.array(places, np.int64)
+        self.places = np.setdiff1d(self.places, dropped, assume_unique=True)
+        stays = ~np.isin(self.plain, dropped)
         if not stays.all():
             self.plain, self.boxes = self.plain[stays], self.boxes.take(np.flatnonzero(stays))
 

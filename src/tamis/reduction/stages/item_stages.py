@@ -44,23 +44,23 @@ class ItemStages:
         self._story.undecided(self._places[row] for row in rows)
 
     def _is_refuted(self, row: int) -> bool:
-        """Whether an event is found that matches an item and no other: the others do not cover it, even together."""
+        """Whether some tried event matches an item and no other: then the others do not cover it, even together."""
         item, matching = self._items[row], dict[int, None]()
         for event in item.witnesses:
-            found = list(itertools.islice(self._scan.matching(event, row), MAX_OTHERS))
-            if not found:
+            matched_rows = list(itertools.islice(self._scan.matching(event, row), MAX_OTHERS))
+            if not matched_rows:
                 return True
-            matching.update(dict.fromkeys(found))
+            matching.update(dict.fromkeys(matched_rows))
         for _ in range(_ROUNDS if item.is_of_values_and_patterns else 0):
             others = [self._items[row] for row in matching]
             filters = [filter for other in others if other.is_of_values_and_patterns for filter in other.filters]
             witness = find_difference(filters, item.filters, self._schema, _DIFFERENCE_PIECES)
             if witness is None:
                 return False
-            found = list(itertools.islice(self._scan.matching(witness, row), MAX_OTHERS))
-            if not found:
+            matched_rows = list(itertools.islice(self._scan.matching(witness, row), MAX_OTHERS))
+            if not matched_rows:
                 return True
-            matching.update(dict.fromkeys(found))
+            matching.update(dict.fromkeys(matched_rows))
         return False
 
     def living(self) -> list[int]:
@@ -80,11 +80,11 @@ class ItemStages:
                 if coverer_row is not None:
                     coverer[row] = coverer_row
                     self._remove(row)
-        gone = [(place, Item(self._subscriptions[place], self._schema), other) for place, other in covered.items()]
-        gone += (
+        removed = [(place, Item(self._subscriptions[place], self._schema), other) for place, other in covered.items()]
+        removed += (
             (self._places[row], self._items[row], self._places[coverer_row]) for row, coverer_row in coverer.items()
         )
-        for block in _blocks(gone):
+        for block in _blocks(removed):
             candidates_of = self._scan.may_cover([item for _, item, _ in block])
             for (place, item, other), candidates in zip(block, candidates_of, strict=True):
                 self._tell(place, item, candidates, other)

@@ -47,8 +47,10 @@ class LiteralAxes:
     >>> axes = LiteralAxes()
     >>> axes.stored(component("name LIKE '%quake%'"))
     {('name', 'l'): (0.0, 0.0)}
-    >>> axes.asked(component("name = 'earthquakes'")), axes.asked(component("name LIKE '%flood%'"))
-    ([{('name', 'l'): (0.0, 0.0)}], [{('name', 'l'): (-1.0, -1.0)}])
+    >>> axes.coverer_sides(component("name = 'earthquakes'"))
+    [{('name', 'l'): (0.0, 0.0)}]
+    >>> axes.coverer_sides(component("name LIKE '%flood%'"))
+    [{('name', 'l'): (-1.0, -1.0)}]
     """
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class LiteralAxes:
                 best[key.attribute] = key
         return {(name, LITERAL): self._numbered(key) for name, key in best.items()}
 
-    def asked(self, component: Component) -> list[dict[Place, Side]]:
+    def coverer_sides(self, component: Component) -> list[dict[Place, Side]]:
         """Return the sides that coverers of a component may have: the tree is walked for each of them."""
         if not self._views:
             return [{}]
@@ -73,7 +75,8 @@ class LiteralAxes:
         texts = known_texts(component, names)
         options: list[list[dict[Place, Side]]] = []
         for name, text in texts.items():
-            sides = [{(name, LITERAL): (float(number), float(number))} for number in sorted(self._found(name, text))]
+            numbers = sorted(self._literals_in(name, text))
+            sides = [{(name, LITERAL): (float(number), float(number))} for number in numbers]
             options.append(sides or [{(name, LITERAL): _NONE}])
         options.sort(key=len)
         while math.prod(map(len, options)) > _MOST_WALKS:
@@ -83,7 +86,7 @@ class LiteralAxes:
             for chosen in itertools.product(*options)
         ]
 
-    def _found(self, name: str, text: str) -> set[int]:
+    def _literals_in(self, name: str, text: str) -> set[int]:
         """Return the numbers of the stored literals that are in a text."""
         numbers: set[int] = set()
         for (attribute, fold, anchor), view in self._views.items():

@@ -200,13 +200,13 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
         likes = tuple(condition for condition in conditions if isinstance(condition, Like))
         if likes:
             search = search_strings(component.filter.allowed(name) & ANY_PRESENT, likes)
-            if search.found is None:
+            if search.text is None:
                 return None if search.proved else _UNDECIDED
-            component.witnesses[name] = search.found
+            component.witnesses[name] = search.text
             component.texts.pop(name, None)
             component.sides.pop((name, "="), None)
             component.sides[name, "~"] = component.sides.pop((name, ""), PRESENT_SIDE)
-            component.sides[name, "w"] = (string_key(search.found),) * 2
+            component.sides[name, "w"] = (string_key(search.text),) * 2
         else:
             component.sides.setdefault((name, ""), PRESENT_SIDE)
         spatial = _spatial(conditions)

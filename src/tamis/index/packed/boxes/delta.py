@@ -45,8 +45,8 @@ class Delta(Slots):
         self.rows = padded(np.zeros(CAPACITY, np.int32))
         self._blocks = np.zeros(CAPACITY * 2 * columns.size, np.int16)
         #: Whether an axis is a column with knots: the column of a delta that began with a free box has none.
-        self._known = np.zeros(int(columns[-1]) + 1, bool)
-        self._known[[axis for axis in columns.tolist() if coding.quantiser.has_axes(np.array([axis]))]] = True
+        self._has_knots = np.zeros(int(columns[-1]) + 1, bool)
+        self._has_knots[[axis for axis in columns.tolist() if coding.quantiser.has_axes(np.array([axis]))]] = True
         self.row = self._directory_row()
 
     @classmethod
@@ -74,7 +74,7 @@ class Delta(Slots):
         """Return whether every axis of these boxes is a column with knots (a free box has neither)."""
         if boxes.axis.size == 0:
             return True
-        return bool(boxes.axis.max() < self._known.size and self._known[boxes.axis].all())
+        return bool(boxes.axis.max() < self._has_knots.size and self._has_knots[boxes.axis].all())
 
     def append(self, boxes: Boxes, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Add boxes, for which there must be room and columns; return their slots."""

@@ -279,7 +279,7 @@ class Reader:
     def _paired(self, match: Callable[[PairOutput], int]) -> _Pairs:
         """Return the events and rows that a kernel writes, which says -1 as long as there is too little room."""
         while True:
-            count = match(PairOutput(self._scratch.found, self._pairs[1], self._pairs[0]))
+            count = match(PairOutput(self._scratch.survivors, self._pairs[1], self._pairs[0]))
             if count >= 0:
                 return self._pairs[0, :count].copy(), self._pairs[1, :count].copy()
             self._pairs = np.empty((2, 4 * self._pairs.shape[1]), np.int32)

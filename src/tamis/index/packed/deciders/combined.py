@@ -125,7 +125,7 @@ class Deciders:
         if balls:
             self._balls.add(*zip(*balls, strict=True))
 
-    def decide(self, entries: Rows, event: _IntArray, values: Values, known: Entries, axes: Axes) -> Verdicts:
+    def decide(self, entries: Rows, event: _IntArray, values: Values, all_entries: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
         verdicts, n_open = self._regions.decide(lambda axis: values.shapes(axes.attribute(axis)), event, entries)
         if self._regions.axes:
@@ -143,7 +143,7 @@ class Deciders:
                 needed, position = np.unique(event, return_inverse=True)
             self._balls.decide(verdicts, entries, position, lambda name: values.vectors(name, needed))
         if values.table is not None:
-            self._ask_strings(verdicts, entries, event, values.table, known, axes)
+            self._ask_strings(verdicts, entries, event, values.table, all_entries, axes)
         return verdicts
 
     @property
@@ -178,9 +178,9 @@ class Deciders:
         return deciders
 
     def _ask_strings(
-        self, verdicts: Verdicts, entries: Rows, event: _IntArray, table: EventTable, known: Entries, axes: Axes
+        self, verdicts: Verdicts, entries: Rows, event: _IntArray, table: EventTable, all_entries: Entries, axes: Axes
     ) -> None:
         left = np.flatnonzero(verdicts == OPEN)
-        numbers = self._questions.numbers(entries[left], known, axes)
+        numbers = self._questions.numbers(entries[left], all_entries, axes)
         left, numbers = left[numbers != ASK], numbers[numbers != ASK]
         verdicts[left] = self._questions.answers(numbers, event[left], table)

@@ -47,16 +47,16 @@ class Questions:
         self._conditions: dict[int, tuple[_Answered, ...]] = {}
         self._next = count()
 
-    def numbers(self, asked: npt.NDArray[np.int32], entries: Entries, axes: Axes) -> npt.NDArray[np.int32]:
-        """Return for each asked entry the number of the conditions its box leaves open, or `ASK`."""
+    def numbers(self, positions: npt.NDArray[np.int32], entries: Entries, axes: Axes) -> npt.NDArray[np.int32]:
+        """Return for each position the number of the conditions that the box of its entry leaves open, or `ASK`."""
         number_of = self._number_of
         if len(number_of) < len(entries):
             number_of = np.concatenate((number_of, np.full(len(entries) - len(number_of), _UNKNOWN, np.int32)))
-        numbers = number_of[asked]
-        for entry in np.unique(asked[numbers == _UNKNOWN]).tolist():
+        numbers = number_of[positions]
+        for entry in np.unique(positions[numbers == _UNKNOWN]).tolist():
             number_of[entry] = self._work_out(int(entries.row[entry]), int(entries.filter[entry]), axes)
         self._number_of = number_of
-        return number_of[asked]
+        return number_of[positions]
 
     def answers(self, numbers: npt.NDArray[np.int32], event: _IntArray, events: EventTable) -> npt.NDArray[np.bool_]:
         """Return for each pair of a number, not `ASK`, and an event whether the event meets the open conditions."""

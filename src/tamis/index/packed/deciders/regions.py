@@ -23,7 +23,7 @@ from tamis.index.packed.arrays import Growing
 from tamis.index.protocols import Rows
 from tamis.index.saved_arrays import Below, Declared, Finite, Offsets, SavedArrays, Size
 from tamis.kernels.polygons.flat_rings import Rings, are_points, find_bad_ring, new_corners
-from tamis.kernels.polygons.region_tests import ANY, OPEN, YES, Asked, decide_points, decide_regions, mark_axes
+from tamis.kernels.polygons.region_tests import ANY, OPEN, YES, RegionColumns, decide_points, decide_regions, mark_axes
 from tamis.model.subscription import Spatial
 
 __all__ = ["RegionTests", "Verdicts"]
@@ -86,7 +86,7 @@ class RegionTests:
             return np.full(len(entries), OPEN, np.int8), len(entries)
         columns = {name: column.values for name, column in self._columns.items()}
         rings = Rings(*(columns[name] for name in Rings._fields))
-        tests = Asked(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
+        tests = RegionColumns(columns["first"], columns["count"], columns["axis"], columns["wanted"], rings)
         axes = self._asked_axes(tests, entries)
         if not axes:
             return np.full(len(entries), OPEN, np.int8), len(entries)
@@ -97,7 +97,7 @@ class RegionTests:
             n_open = int(decide(tests, entries, regions, event, only, verdicts, corners))
         return verdicts, n_open
 
-    def _asked_axes(self, tests: Asked, entries: Rows) -> list[int]:
+    def _asked_axes(self, tests: RegionColumns, entries: Rows) -> list[int]:
         """Return the axes that tests of these entries are about."""
         axes = self.axes
         is_asked = np.zeros(max(axes, default=-1) + 1, np.bool_)

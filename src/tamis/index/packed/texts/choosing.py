@@ -104,8 +104,8 @@ class TextLengths:
         """Return the mean length for each view."""
         if not self.looks:
             return np.full(n_views, _USUAL_LENGTH)
-        known = self._bytes[:n_views] / self._rows
-        return np.append(known, np.full(n_views - len(known), _USUAL_LENGTH))
+        measured = self._bytes[:n_views] / self._rows
+        return np.append(measured, np.full(n_views - len(measured), _USUAL_LENGTH))
 
 
 class _Keys(NamedTuple):

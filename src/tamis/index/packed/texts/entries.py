@@ -99,20 +99,20 @@ class TextEntries:
     def append(self, entries: Sequence[NewEntry]) -> range:
         """Add entries whose numbers are above all others, ascending; return their positions."""
         start, columns = len(self), self._columns
-        known = self._interned_tests(
+        number_of = self._interned_tests(
             dict.fromkeys(
                 itertools.chain.from_iterable(
-                    [*entry.tests, *(one for one, _, _ in entry.steps if not isinstance(one, SideStep))]
+                    [*entry.tests, *(test for test, _, _ in entry.steps if not isinstance(test, SideStep))]
                     for entry in entries
                 )
             )
         )
-        self._append_steps(entries, known)
+        self._append_steps(entries, number_of)
         sides = [(axis, *ends) for entry in entries for axis, ends in entry.sides.items()]
         for i, name in enumerate(("axis", "low", "high")):
             columns[name].extend([side[i] for side in sides])
-        columns["test"].extend([known[test] for entry in entries for test in entry.tests])
-        self._append_groups(entries, known)
+        columns["test"].extend([number_of[test] for entry in entries for test in entry.tests])
+        self._append_groups(entries, number_of)
         self._append_offsets("side_at", [len(entry.sides) for entry in entries])
         self._append_offsets("test_at", [len(entry.tests) for entry in entries])
         columns["sure"].extend([entry.sure for entry in entries])
@@ -126,31 +126,33 @@ class TextEntries:
         stored = StoredTests(self["test_view"], self["mode"], self["program_at"], self["program"])
         numbers = self._interned.find(distinct, stored)
         new = [test for test, number in zip(distinct, numbers, strict=True) if number < 0]
-        known = {test: number for test, number in zip(distinct, numbers, strict=True) if number >= 0}
+        number_of = {test: number for test, number in zip(distinct, numbers, strict=True) if number >= 0}
         first = columns["test_view"].n
         columns["test_view"].extend([view for view, _, _ in new])
         columns["mode"].extend([mode for _, _, mode in new])
         self._append_bytes("program", [program for _, program, _ in new])
         self._interned.add(StoredTests(self["test_view"], self["mode"], self["program_at"], self["program"]))
-        return known | {test: first + i for i, test in enumerate(new)}
+        return number_of | {test: first + i for i, test in enumerate(new)}
 
-    def _append_steps(self, entries: Sequence[NewEntry], known: Mapping[TextTest, int]) -> None:
+    def _append_steps(self, entries: Sequence[NewEntry], number_of: Mapping[TextTest, int]) -> None:
         columns = self._columns
         steps = [step for entry in entries for step in entry.steps]
-        sides = [one for one, _, _ in steps if isinstance(one, SideStep)]
+        sides = [side for side, _, _ in steps if isinstance(side, SideStep)]
         numbers = itertools.count(columns["choice_axis"].n)
-        columns["step"].extend([~next(numbers) if isinstance(one, SideStep) else known[one] for one, _, _ in steps])
+        columns["step"].extend(
+            [~next(numbers) if isinstance(test, SideStep) else number_of[test] for test, _, _ in steps]
+        )
         columns["yes"].extend([yes for _, yes, _ in steps])
         columns["no"].extend([no for _, _, no in steps])
         for i, name in enumerate(("choice_axis", "choice_low", "choice_high", "choice_not")):
             columns[name].extend([side[i] for side in sides])
         self._append_offsets("step_at", [len(entry.steps) for entry in entries])
 
-    def _append_groups(self, entries: Sequence[NewEntry], known: Mapping[TextTest, int]) -> None:
+    def _append_groups(self, entries: Sequence[NewEntry], number_of: Mapping[TextTest, int]) -> None:
         columns = self._columns
         groups = [group for entry in entries for group in entry.groups]
         keys = [key for members, _ in groups for key in members]
-        columns["says"].extend([-1 if test is None else known[test] for _, test in groups])
+        columns["says"].extend([-1 if test is None else number_of[test] for _, test in groups])
         columns["key_view"].extend([view for view, _, _ in keys])
         columns["key_anchor"].extend([anchor for _, anchor, _ in keys])
         self._append_bytes("key", [literal for _, _, literal in keys])
@@ -167,10 +169,10 @@ class TextEntries:
 
     def find(self, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Return the positions of the entries among these numbers."""
-        known = self["number"]
-        places = np.searchsorted(known, numbers)
-        places = places[places < len(known)] if len(known) else places[:0]
-        return places[np.isin(known[places], numbers)]
+        all_numbers = self["number"]
+        positions = np.searchsorted(all_numbers, numbers)
+        positions = positions[positions < len(all_numbers)] if len(all_numbers) else positions[:0]
+        return positions[np.isin(all_numbers[positions], numbers)]
 
     def remove(self, positions: npt.NDArray[np.int64]) -> None:
         """Let entries be found no more."""

@@ -22,13 +22,13 @@ class InternedTests:
         """Return the number of each test among the stored ones; -1 where it is new."""
         self.add(stored)
         sizes = np.fromiter((len(program) for _, program, _ in tests), np.int64, len(tests))
-        asked = StoredTests(
+        packed = StoredTests(
             np.fromiter((view for view, _, _ in tests), np.int32, len(tests)),
             np.fromiter((mode for _, _, mode in tests), np.uint8, len(tests)),
             np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))),
             np.frombuffer(b"".join(program for _, program, _ in tests), np.uint8).copy(),
         )
-        numbers: list[int] = find_tests(self._slots, _writable(stored), asked).tolist()
+        numbers: list[int] = find_tests(self._slots, _writable(stored), packed).tolist()
         return numbers
 
     def add(self, stored: StoredTests) -> None:

@@ -51,8 +51,8 @@ Group = tuple[Key, ...]
 
 def groups_of(filter: Filter) -> list[Group]:
     """Return the groups of a filter: each event it matches holds a key of every group."""
-    found = [group for constraint in filter.constraints for group in required_groups(constraint)]
-    return found if filter.rest is None else [*found, *required_groups(filter.rest)]
+    groups = [group for constraint in filter.constraints for group in required_groups(constraint)]
+    return groups if filter.rest is None else [*groups, *required_groups(filter.rest)]
 
 
 def required_groups(predicate: Predicate) -> list[Group]:
@@ -132,22 +132,22 @@ def _runs(piece: tuple[str | None, ...]) -> Iterator[tuple[str, bool, bool]]:
 
 def _of_tree(tree: Tree) -> list[tuple[str, ...]]:
     """Return groups of literals of a regular expression."""
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     run = ""
     for part in (*(tree.parts if isinstance(tree, Seq) else (tree,)), None):
         if isinstance(part, Chars) and len(part.ranges) == 1 and part.ranges[0][0] == part.ranges[0][1]:
             run += chr(part.ranges[0][0])
             continue
         if run:
-            found.append((run,))
+            groups.append((run,))
         run = ""
         if isinstance(part, Repeat) and part.least:
-            found += _of_tree(part.part)
+            groups += _of_tree(part.part)
         elif isinstance(part, Alt):
             branches = [_of_tree(branch) for branch in part.parts]
             if all(branches):
-                best = [max(groups, key=lambda group: min(map(len, group))) for groups in branches]
-                found.append(tuple(text for group in best for text in group))
+                best = [max(branch_groups, key=lambda group: min(map(len, group))) for branch_groups in branches]
+                groups.append(tuple(text for group in best for text in group))
         elif isinstance(part, Seq):
-            found += _of_tree(part)
-    return [group for group in found if len(group) <= _MOST_KEYS]
+            groups += _of_tree(part)
+    return [group for group in groups if len(group) <= _MOST_KEYS]

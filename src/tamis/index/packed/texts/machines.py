@@ -62,12 +62,12 @@ def _program_cells(machine: RegexMachine) -> tuple[list[int], list[int], list[in
 
 
 def _rows(machine: RegexMachine, n_cells: int) -> dict[State, list[State]] | None:
-    """Return all states that texts can lead to, the first one first, with what follows by cell; None: too many."""
+    """Return the states that texts can lead to, the start first, each with its next states by cell; None: too many."""
     rows, waiting, ends = dict[State, list[State]](), {machine.start: None}, (machine.met, machine.dead)
     while waiting:
         state, _ = waiting.popitem()
         rows[state] = [machine.follow(state, cell) for cell in range(len(machine.cells))]
-        waiting |= dict.fromkeys(one for one in rows[state] if one not in rows and one not in ends)
+        waiting |= dict.fromkeys(target for target in rows[state] if target not in rows and target not in ends)
         if (len(rows) + len(waiting)) * n_cells > MOST_TRANSITIONS:
             return None
     return rows

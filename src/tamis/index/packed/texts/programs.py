@@ -15,7 +15,7 @@ from tamis.model.text.regex_syntax import parse_regex
 
 __all__ = ["program_of", "says_only", "view_fold"]
 
-_ANY, _ONE = bytes([ANY_TEXT]), bytes([ONE_CHARACTER])
+_ANY_TEXT, _ONE_CHARACTER = bytes([ANY_TEXT]), bytes([ONE_CHARACTER])
 
 
 def program_of(like: Like) -> bytes | None:
@@ -33,13 +33,13 @@ def program_of(like: Like) -> bytes | None:
         pieces = [_bytes_of(piece) for piece in like_pattern(like.pattern).pieces]
     if any(len(piece) > LONGEST_PIECE for piece in pieces[1:-1]):
         return None
-    return _ANY.join(pieces)
+    return _ANY_TEXT.join(pieces)
 
 
 def _bytes_of(piece: Sequence[str | None]) -> bytes:
     if None not in piece:
         return "".join(cast(Sequence[str], piece)).encode()
-    return b"".join(_ONE if character is None else character.encode() for character in piece)
+    return b"".join(_ONE_CHARACTER if character is None else character.encode() for character in piece)
 
 
 def view_fold(like: Like) -> Fold:
@@ -49,5 +49,5 @@ def view_fold(like: Like) -> Fold:
 
 def says_only(program: bytes, literal: bytes, anchor: Anchor) -> bool:
     """Whether a program asks for nothing but that the text holds a literal, or has it at an end."""
-    before, after = b"" if anchor is Anchor.START else _ANY, b"" if anchor is Anchor.END else _ANY
+    before, after = b"" if anchor is Anchor.START else _ANY_TEXT, b"" if anchor is Anchor.END else _ANY_TEXT
     return program == before + literal + after

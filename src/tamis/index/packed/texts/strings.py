@@ -50,8 +50,8 @@ def _raw(column: Column | None, n: int) -> _Laid:
         return np.zeros(0, np.uint8), np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     _, offsets, data = column.values.buffers()
     start = column.values.offset
-    places = np.frombuffer(offsets, np.int64)[start : start + n + 1]
-    return np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), places, column.present
+    used_offsets = np.frombuffer(offsets, np.int64)[start : start + n + 1]
+    return np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), used_offsets, column.present
 
 
 def _folded(laid: _Laid, fold: Fold) -> _Laid:
@@ -62,7 +62,8 @@ def _folded(laid: _Laid, fold: Fold) -> _Laid:
     if used.isascii():
         return np.frombuffer(used.lower() if fold & Fold.CASE else used, np.uint8), offsets - offsets[0], present
     strings = pa.LargeStringArray.from_buffers(len(present), pa.py_buffer(offsets), pa.py_buffer(text)).to_pylist()
-    folded = [fold_text(one, fold).encode() if known else b"" for one, known in zip(strings, present, strict=True)]
+    pairs = zip(strings, present, strict=True)
+    folded = [fold_text(string, fold).encode() if is_present else b"" for string, is_present in pairs]
     lengths = np.fromiter(map(len, folded), np.int64, len(folded))
     return np.frombuffer(b"".join(folded), np.uint8), np.concatenate(([0], np.cumsum(lengths))), present
 
@@ -72,9 +73,9 @@ def _joined(views: Sequence[_Laid], n: int) -> Strings:
     offsets, present = np.zeros((max(1, len(views)), n + 1), np.int64), np.zeros((max(1, len(views)), n), np.bool_)
     texts = [np.zeros(0, np.uint8)]
     start = 0
-    for number, (text, places, known) in enumerate(views):
-        texts.append(text[places[0] : places[-1]])
-        offsets[number] = places - places[0] + start
-        present[number] = known
+    for number, (text, view_offsets, view_present) in enumerate(views):
+        texts.append(text[view_offsets[0] : view_offsets[-1]])
+        offsets[number] = view_offsets - view_offsets[0] + start
+        present[number] = view_present
         start = int(offsets[number, -1])
     return Strings(np.concatenate(texts), offsets, present)

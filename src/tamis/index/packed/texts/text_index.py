@@ -120,11 +120,11 @@ class TextSnapshot(NamedTuple):
         rows, entries = pairs[0] if pairs else (_NONE, _NONE)
         if len(pairs) > 1:
             rows, entries = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        found = rows.astype(np.int64) << 32 | entries
-        if len(found) > 1:
-            found = np.unique(found)
-        entries = found & 0xFFFFFFFF
-        return Proposals((found >> 32).astype(np.int32), self.number[entries], self.sure[entries])
+        keys = rows.astype(np.int64) << 32 | entries
+        if len(keys) > 1:
+            keys = np.unique(keys)
+        entries = keys & 0xFFFFFFFF
+        return Proposals((keys >> 32).astype(np.int32), self.number[entries], self.sure[entries])
 
 
 _NONE = np.zeros(0, np.int32)
@@ -169,12 +169,12 @@ class TextIndex:
 
         ``presence`` names the attribute of each axis that says nothing but whether there is a value.
         """
-        new = [self._new(*one, presence) for one in zip(numbers, parts, boxes, strict=True)]
+        new = [self._new(*fields, presence) for fields in zip(numbers, parts, boxes, strict=True)]
         positions = np.array(self._entries.append(new), np.int32)
         posted = self._entries.has_keys(positions)
         self._unposted = np.concatenate((self._unposted, positions[~posted]))
         self._tail = np.concatenate((self._tail, positions[posted]))
-        self._tail_tests += sum(len(one.tests) + len(one.steps) for one in new)
+        self._tail_tests += sum(len(entry.tests) + len(entry.steps) for entry in new)
         if len(self._tail) > TAIL or (len(self._tail) and self._tail_tests > TAIL_TESTS):
             self._make_segment()
             self._tail_tests = 0
@@ -239,20 +239,20 @@ class TextIndex:
 
     def _new(self, number: int, part: TextPart, sides: Mapping[int, Any], presence: Mapping[int, str]) -> NewEntry:
         tests, is_all = list[TextTest](), part.is_all
-        asked: set[str] = set()
+        tested: set[str] = set()
         for like in part.likes:
             program = program_of(like)
             if program is None:
                 is_all = False
                 continue
             tests.append((self._view(like.attribute, view_fold(like)), program, int(like.negated)))
-            asked.add(like.attribute)
+            tested.add(like.attribute)
         tests.sort(key=lambda test: _cost(test[1]))
         steps = self._steps(part.steps)
         if steps is None:
             steps, is_all = [], False
-        # A string that meets a test is there: no side has to say so.
-        sides = {axis: ends for axis, ends in sides.items() if presence.get(axis) not in asked}
+        # A string that meets a test is present: no side has to require it.
+        sides = {axis: ends for axis, ends in sides.items() if presence.get(axis) not in tested}
         if sides and part.groups:
             for key in self._rarest(part.groups):
                 self._usage[_counter(key)] += 1

@@ -72,7 +72,7 @@ def steps_of(predicate: Predicate, sides: Sides) -> Tree:
         return Tree((), is_all=False)
     last = start
     turned = {ACCEPT: ACCEPT, REJECT: REJECT} | {number: last - number for number in range(last + 1)}
-    steps = (Step(one.condition, turned[one.yes], turned[one.no]) for one in reversed(writer.steps[: last + 1]))
+    steps = (Step(step.condition, turned[step.yes], turned[step.no]) for step in reversed(writer.steps[: last + 1]))
     return Tree(tuple(steps), writer.is_all)
 
 
@@ -85,7 +85,7 @@ class _Writer:
         self._sides = sides
         #: A folding in which the text of an attribute is looked at anyway.
         self._folds: dict[str, Fold] = {
-            one.attribute: one.fold for one in _constraints(predicate) if isinstance(one, Like)
+            like.attribute: like.fold for like in _constraints(predicate) if isinstance(like, Like)
         }
 
     def write(self, predicate: Predicate, yes: int, no: int) -> int:
@@ -147,18 +147,18 @@ class _Writer:
 def _lacking(part: Predicate) -> str | None:
     """Return the attribute whose text alone a part denies; None when it says anything else."""
     likes = part.parts if isinstance(part, AllOf) else (part,)
-    names = {one.attribute if isinstance(one, Like) and one.negated else None for one in likes}
+    names = {like.attribute if isinstance(like, Like) and like.negated else None for like in likes}
     return names.pop() if len(names) == 1 else None
 
 
 def _constraints(predicate: Predicate) -> Iterable[Constraint | Some]:
     waiting: list[Predicate] = [predicate]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, AllOf | AnyOf):
-            waiting.extend(one.parts)
+        node = waiting.pop()
+        if isinstance(node, AllOf | AnyOf):
+            waiting.extend(node.parts)
         else:
-            yield one
+            yield node
 
 
 def _cost(predicate: Predicate) -> int:

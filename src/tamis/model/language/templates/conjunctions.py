@@ -118,17 +118,18 @@ class Conjunctions:
     def _read(self, pieces: tuple[str, ...]) -> list[int]:
         """Return the conditions of a text in the order of its literals; none for any other text."""
         words, conditions = self._words, list[int]()
-        known, following = words.at_start, iter(pieces[:-1])
+        conditions_of, following = words.at_start, iter(pieces[:-1])
         for piece in following:
-            meaning = known.get(piece)
+            meaning = conditions_of.get(piece)
             if meaning is None:
-                meaning = known[piece] = self._learn(piece, "" if known is words.at_start else _FIRST_TEXT)
+                before = "" if conditions_of is words.at_start else _FIRST_TEXT
+                meaning = conditions_of[piece] = self._learn(piece, before)
             if not meaning:
                 return []
             conditions += meaning
             if len(meaning) > 1 and not self._fits(words.inside, next(following, ""), "x BETWEEN 1{}2", _RANGE):
                 return []
-            known = words.later
+            conditions_of = words.later
         return conditions if self._fits(words.at_end, pieces[-1], "x < 1{}", _FIRST) else []
 
     def _learn(self, piece: str, before: str) -> tuple[int, ...]:
@@ -156,11 +157,11 @@ class Conjunctions:
         self._conditions += [_Condition(attribute, op, is_string) for op in operators]
         return tuple(range(first, first + len(operators)))
 
-    def _fits(self, known: dict[str, bool], piece: str, frame: str, wanted: Node) -> bool:
-        """Whether words make, in a frame, a text of what is wanted."""
-        fits = known.get(piece)
+    def _fits(self, verdicts: dict[str, bool], piece: str, frame: str, wanted: Node) -> bool:
+        """Whether the text that the words make in a frame is parsed as ``wanted``."""
+        fits = verdicts.get(piece)
         if fits is None:
-            fits = known[piece] = self._parsed(frame.format(piece)) == wanted
+            fits = verdicts[piece] = self._parsed(frame.format(piece)) == wanted
         return fits
 
     def _parsed(self, text: str) -> Node | None:

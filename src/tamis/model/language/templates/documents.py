@@ -57,7 +57,7 @@ class Document(NamedTuple):
     is_canonical: bool
 
 
-class _Known(NamedTuple):
+class _ShapeForm(NamedTuple):
     """The template of a shape, whether its documents may be canonical, and the types of its literals.
 
     ``types`` is None if the documents cannot be columns. ``words`` stand between the literals in the text of a
@@ -79,9 +79,9 @@ class _Form(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A document of a known shape: its literals as text and as values."""
+    """A document whose shape has a template: its literals as text and as values."""
 
-    known: _Known
+    shape_form: _ShapeForm
     written: list[bytes]
     values: list[Literal]
 
@@ -120,7 +120,7 @@ class JsonTemplates:
     def __init__(self) -> None:
         self._schema: Schema | None = None
         #: None for a shape that has no template.
-        self._shapes: dict[_Shape, _Known | None] = {}
+        self._shapes: dict[_Shape, _ShapeForm | None] = {}
         #: Shapes that were seen once.
         self._seen: set[_Shape] = set()
         #: Shapes of documents with numbers alone that came lately, the last one first.
@@ -137,10 +137,10 @@ class JsonTemplates:
             self._last = b"", None
             self._schema = schema
         seen = self._look_at(data)
-        filters = None if seen is None else seen.known.template.filters(seen.values)
+        filters = None if seen is None else seen.shape_form.template.filters(seen.values)
         if seen is None or filters is None:
             return None
-        return Document(filters, seen.known.is_canonical and _are_canonical(seen))
+        return Document(filters, seen.shape_form.is_canonical and _are_canonical(seen))
 
     def text(self, data: bytes, schema: Schema) -> str | None:
         """Return the canonical text of a document that some client wrote; None if it must be parsed.
@@ -148,7 +148,8 @@ class JsonTemplates:
         Within the limit on text no other limit depends on the literals of a document.
         """
         seen = self._look_at(data) if schema is self._schema and len(data) <= limits.TEXT.most else None
-        return None if seen is None or seen.known.words is None else filled_words(seen.known.words, seen.values)
+        words = None if seen is None else seen.shape_form.words
+        return None if seen is None or words is None else filled_words(words, seen.values)
 
     def columns(
         self, documents: Sequence[bytes], rows: Iterable[int], schema: Schema
@@ -192,7 +193,7 @@ class JsonTemplates:
 
     def _numbers_of_usual(
         self, documents: Sequence[bytes], rows: list[int]
-    ) -> Iterator[tuple[_Known, list[int], list[list[Any]]]]:
+    ) -> Iterator[tuple[_ShapeForm, list[int], list[list[Any]]]]:
         """Yield each usual shape with its rows, and their literals by place."""
         for shape in list(self._usual):
             shape_form = self._shapes.get(shape)
@@ -206,7 +207,7 @@ class JsonTemplates:
                 yield shape_form, own_rows, numbers
 
     def _note_usual(self, shape: _Shape) -> None:
-        """Let documents of a shape be tried first, if all of their literals are numbers."""
+        """Try documents of this shape first from now on, if all of their literals are numbers."""
         shape_form = self._shapes[shape]
         is_new = shape not in self._usual
         if (
@@ -221,14 +222,15 @@ class JsonTemplates:
     def written(self, data: bytes, schema: Schema) -> bytes | None:
         """Return a document in the form in which its filters are written; None if it must be parsed.
 
-        It knows ranges of numbers only, which need no filter to be made.
+        Only documents about ranges of numbers have such a form here: no filter needs to be made for them.
         """
         seen = self._look_at(data) if schema is self._schema else None
-        if seen is None or seen.known.form is None or not _are_ranges(seen.known.template, seen.values):
+        if seen is None or seen.shape_form.form is None or not _are_ranges(seen.shape_form.template, seen.values):
             return None
-        if seen.known.is_canonical and _are_canonical(seen):
+        if seen.shape_form.is_canonical and _are_canonical(seen):
             return data
-        return filled(seen.known.form.words, [[seen.values[position]] for position in seen.known.form.order])[0]
+        form = seen.shape_form.form
+        return filled(form.words, [[seen.values[position]] for position in form.order])[0]
 
     def written_many(self, documents: Sequence[bytes], schema: Schema) -> dict[int, bytes]:
         """Return `written` of the documents that have a usual shape, by row; others must be parsed."""
@@ -267,7 +269,7 @@ class JsonTemplates:
             values = template.read(written)
             filters = None if values is None else template.filters(values)
             is_canonical = _is_plain(template) and filters is not None and write(filters) == data
-            shape_form = _Known(
+            shape_form = _ShapeForm(
                 template, is_canonical, types, words_between(node), _form_of(template, len(written), write)
             )
         self._shapes[shape] = shape_form
@@ -276,7 +278,7 @@ class JsonTemplates:
             self._note_usual(shape)
 
     def _look_at(self, data: bytes) -> _Seen | None:
-        """Return a document of a known shape; None if it has none, or another kind of literal."""
+        """Return a document whose shape has a template; None if there is none, or a literal is of another kind."""
         if data != self._last[0]:
             shape, written = _split(data)
             shape_form = self._shapes.get(shape)
@@ -322,7 +324,7 @@ def _types_like(sample: Literal | None) -> frozenset[type]:
 
 
 def _columns_of(
-    shape_form: _Known | None, rows: list[int], written: Sequence[bytes]
+    shape_form: _ShapeForm | None, rows: list[int], written: Sequence[bytes]
 ) -> tuple[TextColumns, list[int]] | None:
     """Return the columns of documents of one shape, and the positions left out; None when they cannot be columns."""
     if shape_form is None or shape_form.types is None or len(rows) < _COLUMN:
@@ -362,7 +364,7 @@ def _are_ranges(template: Template, values: Sequence[Any]) -> bool:
 def _are_canonical(seen: _Seen) -> bool:
     """Whether literals are written as they would be again, and no range is a single value or the other way round."""
     values = seen.values
-    for _, conditions in (seen.known.template.ranges or {}).values():
+    for _, conditions in (seen.shape_form.template.ranges or {}).values():
         first = values[conditions[0].literal]
         if len(conditions) > 1 and first == values[conditions[-1].literal]:
             return False

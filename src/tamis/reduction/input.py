@@ -21,7 +21,7 @@ from tamis.model.subscription import Subscription, SubscriptionId, id_order
 from tamis.model.tables import SubscriptionTable, checked_id
 from tamis.model.types import Number
 
-__all__ = ["Given", "Subscriptions", "read"]
+__all__ = ["Input", "Subscriptions", "read"]
 
 #: What `reduce` takes.
 Subscriptions = Mapping[SubscriptionId, Source] | Iterable[Subscription] | SubscriptionTable
@@ -50,10 +50,10 @@ class TableRows(Sequence[Subscription]):
 
 
 @dataclass(frozen=True)
-class Given:
+class Input:
     """Subscriptions by place, with their names in the report.
 
-    ``table`` and ``order`` when they came as a table of boxes: place p is row ``order[p]`` of it.
+    ``table`` and ``order`` are set if the input is a table of boxes: place p is its row ``order[p]``.
     """
 
     subscriptions: Sequence[Subscription]
@@ -76,7 +76,7 @@ class Given:
             yield np.flatnonzero(spaces == name)
 
 
-def read(subscriptions: Subscriptions, schema: Schema | None) -> Given:
+def read(subscriptions: Subscriptions, schema: Schema | None) -> Input:
     """Compile the input, check that ids are unique in their namespace, and sort by id."""
     if isinstance(subscriptions, SubscriptionTable) and subscriptions.texts is None:
         return _table(subscriptions, schema)
@@ -92,7 +92,7 @@ def read(subscriptions: Subscriptions, schema: Schema | None) -> Given:
         compiled_subscriptions, used_schema = as_subscriptions(_listed(subscriptions), schema)
     compiled_subscriptions.sort(key=lambda subscription: (id_order(subscription.id), subscription.namespace))
     spaces = [subscription.namespace for subscription in compiled_subscriptions]
-    return Given(
+    return Input(
         compiled_subscriptions,
         _names([subscription.id for subscription in compiled_subscriptions], spaces),
         _several(spaces),
@@ -100,7 +100,7 @@ def read(subscriptions: Subscriptions, schema: Schema | None) -> Given:
     )
 
 
-def _table(table: SubscriptionTable, schema: Schema | None) -> Given:
+def _table(table: SubscriptionTable, schema: Schema | None) -> Input:
     ids = _row_ids(table)
     spaces = None if table.namespaces is None else [table.namespace(row) for row in range(len(table))]
     order = np.arange(len(table))
@@ -111,7 +111,7 @@ def _table(table: SubscriptionTable, schema: Schema | None) -> Given:
     sorted_spaces = None if spaces is None else [spaces[row] for row in order.tolist()]
     used_schema = schema if schema is not None else Schema({name: Number() for name in table.names})
     names = _names(sorted_ids, sorted_spaces)
-    return Given(TableRows(table, ids, order), names, _several(sorted_spaces), used_schema, table, order)
+    return Input(TableRows(table, ids, order), names, _several(sorted_spaces), used_schema, table, order)
 
 
 def _several(spaces: list[str] | None) -> list[str] | None:
