@@ -81,7 +81,7 @@ def test_at_the_limit_beyond_it_and_far_beyond(limit: Limit, source: Callable[[i
     with pytest.raises(LimitError) as caught:
         parse(source(limit.most + 1))  # type: ignore[arg-type]
     assert (caught.value.what, caught.value.limit) == limit
-    assert caught.value.given == limit.most + 1
+    assert caught.value.amount == limit.most + 1
     with pytest.raises(LimitError, match="is more than the [0-9,]+ accepted"):
         parse(source(100 * limit.most))  # type: ignore[arg-type]
 
