@@ -7,6 +7,7 @@ arguments, so that each error survives a pickle on its way back from a Spark wor
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 __all__ = [
@@ -132,6 +133,13 @@ class LimitError(ModelError):
         self.what = what
         self.amount = amount
         self.limit = limit
+
+    def __getattr__(self, name: str) -> int:
+        """Return ``amount`` for ``given``, its name in 0.1."""
+        if name != "given":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warnings.warn("LimitError.given is deprecated: read LimitError.amount", DeprecationWarning, stacklevel=2)
+        return self.amount
 
     def __str__(self) -> str:
         return f"{self.what}: {self.amount:,} is more than the {self.limit:,} accepted"
