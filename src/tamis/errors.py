@@ -7,6 +7,7 @@ arguments, so that each error survives a pickle on its way back from a Spark wor
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 __all__ = [
@@ -96,7 +97,7 @@ class SubscriptionError(ModelError):
     def __str__(self) -> str:
         if self.text is None or self.position is None:
             return self.problem
-        return f"{self.problem}, at {_place(self.text, self.position)}{_proposal(self.corrected)}"
+        return f"{self.problem}, at {_describe_position(self.text, self.position)}{_proposal(self.corrected)}"
 
 
 class SubscriptionSyntaxError(ModelError):
@@ -117,7 +118,7 @@ class SubscriptionSyntaxError(ModelError):
         self.corrected: str | None = None
 
     def __str__(self) -> str:
-        return f"expected {self.expected} at {_place(self.text, self.position)}{_proposal(self.corrected)}"
+        return f"expected {self.expected} at {_describe_position(self.text, self.position)}{_proposal(self.corrected)}"
 
 
 def _proposal(corrected: str | None) -> str:
@@ -125,16 +126,23 @@ def _proposal(corrected: str | None) -> str:
 
 
 class LimitError(ModelError):
-    """An input exceeds a limit of tamis; ``limit`` is the largest accepted value."""
+    """The ``amount`` of something in an input, ``what`` names it, exceeds the largest accepted value, ``limit``."""
 
-    def __init__(self, what: str, given: int, limit: int) -> None:
-        super().__init__(what, given, limit)
+    def __init__(self, what: str, amount: int, limit: int) -> None:
+        super().__init__(what, amount, limit)
         self.what = what
-        self.given = given
+        self.amount = amount
         self.limit = limit
 
+    def __getattr__(self, name: str) -> int:
+        """Return ``amount`` for ``given``, its name in 0.1."""
+        if name != "given":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warnings.warn("LimitError.given is deprecated: read LimitError.amount", DeprecationWarning, stacklevel=2)
+        return self.amount
+
     def __str__(self) -> str:
-        return f"{self.what}: {self.given:,} is more than the {self.limit:,} accepted"
+        return f"{self.what}: {self.amount:,} is more than the {self.limit:,} accepted"
 
 
 class EventError(ModelError):
@@ -207,13 +215,13 @@ class SnapshotConflictError(SnapshotError):
 class WeakGuaranteeError(TamisError):
     """A structure has a weaker guarantee than its user needs, so that events could be lost."""
 
-    def __init__(self, needed: str, given: str) -> None:
-        super().__init__(needed, given)
+    def __init__(self, needed: str, actual: str) -> None:
+        super().__init__(needed, actual)
         self.needed = needed
-        self.given = given
+        self.actual = actual
 
     def __str__(self) -> str:
-        return f"this place needs a structure that is {self.needed}, the one given is only {self.given}"
+        return f"expected a structure that is {self.needed}, got a structure that is only {self.actual}"
 
 
 class ProtocolError(TamisError):
@@ -334,7 +342,7 @@ class InvariantError(TamisError):
         return f"invariant broken: {self.broken}{steps}"
 
 
-def _place(text: str, position: int) -> str:
+def _describe_position(text: str, position: int) -> str:
     """Describe a position in a text: the column, the line with it, and a caret below."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
@@ -342,8 +350,8 @@ def _place(text: str, position: int) -> str:
     column = position - start
     number = text.count("\n", 0, position) + 1
     shown, caret = _window(line.expandtabs(1), column)
-    where = f"column {column + 1}" if number == 1 else f"line {number}, column {column + 1}"
-    return f"{where}\n  {shown}\n  {' ' * caret}^"
+    label = f"column {column + 1}" if number == 1 else f"line {number}, column {column + 1}"
+    return f"{label}\n  {shown}\n  {' ' * caret}^"
 
 
 def _window(line: str, column: int, width: int = 100) -> tuple[str, int]:

@@ -199,7 +199,7 @@ def test_a_batch_is_on_disk_before_it_enters_and_one_that_ends_early_does_not_co
     ].value is None
     assert Again() not in edge.handle(m.Tick(), sender="", now=0.0)
     assert [link for link, _ in requests if edge.broker.table.interests(link)] == ["s:default:0", "s:default:1"]
-    assert len(edge.registry.asked) == 2
+    assert len(edge.registry.subscriptions) == 2
 
 
 def test_a_draft_holds_when_others_taught_other_types_and_is_refused_when_they_contradict() -> None:

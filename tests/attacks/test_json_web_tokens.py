@@ -252,6 +252,23 @@ def test_keys_of_an_address_are_cached_and_asked_for_again(tmp_path: Path, monke
         server.shutdown()
 
 
+def test_a_request_for_keys_that_fails_is_repeated_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    issuer = Issuer("ES256", "one")
+    server, handler = serving((503, b""), (200, jwks(issuer).encode()))
+    with server:
+        config = JwtConfig(ISSUER, AUDIENCE, keys_url=f"http://127.0.0.1:{server.server_port}/keys")
+        keys = JwtTokens(config, Tokens(tmp_path / "tokens.json")).keys
+        monkeypatch.setattr(key_set, "HASTE_SECONDS", 0.0)
+        with pytest.raises(ModelError, match="503"):
+            asyncio.run(keys.look())
+        assert keys.find(None, "ES256") is None
+        for _ in range(3):
+            asyncio.run(keys.look())
+        assert keys.find(None, "ES256") is not None
+        assert handler.asked == 2
+        server.shutdown()
+
+
 # A whole broker
 
 

@@ -96,7 +96,7 @@ def treat(body: Body) -> str:
     content = Content()
     checks = Checks(content)
     pace = partial(Pace, Shares())
-    server: Any = SimpleNamespace(intake=Intake(), pace=pace, broker=SimpleNamespace(asked={}, checks=checks))
+    server: Any = SimpleNamespace(intake=Intake(), pace=pace, broker=SimpleNamespace(subscriptions={}, checks=checks))
     try:
         return _loop.run_until_complete(_treated(_request(body, server), body.door, server))
     except InvariantError:

@@ -152,7 +152,7 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
         watched = driver.watch("c:local:passing")
         ending = asyncio.create_task(end_sessions(driver, retention=0.0, grace=0.0, look=0.01))
         await asyncio.sleep(0.1)
-        assert len(driver.view.asked) == 2  # somebody attends
+        assert len(driver.view.subscriptions) == 2  # somebody attends
         driver.unwatch("c:local:passing", watched)
         while "c:local:passing" in driver.view.links:
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.session import Reader
 from tamis.runtime.links.changing import add_link, remove_link
-from tamis.runtime.links.said import Said
+from tamis.runtime.links.overrides import LinkOverride
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tamis.runtime.simulation.simulator import Faults
 from tamis.runtime.simulation.topology import Topology
@@ -111,7 +111,7 @@ class ChangingWorld(World):
             done(0)
             return
         file = LinkConfig(other) if other in host.configured else None
-        remove_link(machine, RemoveLink(other, Said(None, file).record(other)), OPERATOR, done)
+        remove_link(machine, RemoveLink(other, LinkOverride(None, file).record(other)), OPERATOR, done)
         host.neighbours = tuple(name for name in host.neighbours if name != other)
         self.sim.cut(host.name, other)
         self.sim.mend(host.name, other)
@@ -125,7 +125,7 @@ class ChangingWorld(World):
             done(0)
             return
         file = LinkConfig(other) if other in host.configured else None
-        record = Said(LinkConfig(other), file).record(other)
+        record = LinkOverride(LinkConfig(other), file).record(other)
         add_link(machine, AddLink(other, self.usual, record), OPERATOR, done)
         host.neighbours = (*host.neighbours, other)
         self.sim.mend(host.name, other)

@@ -9,7 +9,7 @@ from tamis.routing.policies import POLICIES
 from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.client.session import Reader
 from tamis.runtime.links.changing import add_link, remove_link
-from tamis.runtime.links.said import Said
+from tamis.runtime.links.overrides import LinkOverride
 from tests.simulation.test_lost_disk import CONTENT, Link, WiredClient, start_broker
 
 
@@ -36,8 +36,8 @@ def test_what_was_taken_before_the_link_was_removed_does_not_come_again() -> Non
     publisher.publish(2, fates)  # this one b never gets on that wire
     answers: list[object] = []
     operator = Rights("operator", is_admin=True)
-    remove_link(b, RemoveLink("a", Said(None, None).record("a")), operator, answers.append)
-    record = Said(LinkConfig("a"), None).record("a")
+    remove_link(b, RemoveLink("a", LinkOverride(None, None).record("a")), operator, answers.append)
+    record = LinkOverride(LinkConfig("a"), None).record("a")
     add_link(b, AddLink("a", POLICIES["covering"], record), operator, answers.append)
     assert answers == [0, 0]
     while b.node.core.broker.table.filling:  # the driver makes these steps: the broker has asked for them
@@ -55,7 +55,7 @@ def test_what_was_taken_before_the_link_was_removed_does_not_come_again() -> Non
 def test_a_link_is_added_once_and_removed_once() -> None:
     a = start_broker("a", "b")
     answers: list[object] = []
-    operator, record = Rights("operator", is_admin=True), Said(None, None).record("b")
+    operator, record = Rights("operator", is_admin=True), LinkOverride(None, None).record("b")
     add_link(a, AddLink("b", POLICIES["covering"], record), operator, answers.append)
     remove_link(a, RemoveLink("c", record), operator, answers.append)
     assert [getattr(answer, "code", None) for answer in answers] == [409, 404]

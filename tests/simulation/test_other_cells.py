@@ -42,7 +42,7 @@ class Repartitioned(World):
             super()._check_link(broker, neighbour, live)
             return
         everything = [space.everything.tolist() for space in theirs.spaces]
-        told = {namespace for namespace, ranges in ours.told(neighbour) if any(map(len, ranges))}
+        told = {namespace for namespace, ranges in ours.sent_ranges(neighbour) if any(map(len, ranges))}
         held = {namespace: [one.tolist() for one in ranges] for namespace, ranges in theirs.ranges(broker)}
         if any(held.get(namespace) != everything for namespace in told):
             raise InvariantError(f"{neighbour} does not ask {broker} for everything: their cells differ")

@@ -20,7 +20,7 @@ from tamis.routing.rings import MAX_BROKERS, Rings, find_problem
 from tamis.routing.rings import _rings as rings_of
 from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.links.changing import add_link, remove_link
-from tamis.runtime.links.said import Said
+from tamis.runtime.links.overrides import LinkOverride
 from tamis.runtime.simulation.hosts import BrokerHost
 from tamis.runtime.simulation.topology import Topology
 from tests.effort import effort
@@ -82,7 +82,7 @@ class RingWorld(World):
             host = self.sim.brokers[name]
             if host.machine is None or other in host.neighbours:
                 continue
-            file = Said(LinkConfig(other), None).record(other)
+            file = LinkOverride(LinkConfig(other), None).record(other)
             change = ChangeLink(AddLink(other, find_policy("covering"), file), OPERATOR)
             host.machine.step(
                 lambda node, now, change=change, other=other: node.join(other, now).join(
@@ -148,7 +148,7 @@ def test_a_refused_link_is_used_again_when_the_ring_is_gone() -> None:
     for name, other in ((a, near), (near, a)):
         host, answers = world.sim.brokers[name], list[Any]()
         file = LinkConfig(other)
-        remove_link(host.machine, RemoveLink(other, Said(None, file).record(other)), OPERATOR, answers.append)
+        remove_link(host.machine, RemoveLink(other, LinkOverride(None, file).record(other)), OPERATOR, answers.append)
         host.neighbours = tuple(one for one in host.neighbours if one != other)
         world.sim.cut(a, near)
         world.sim.run()
@@ -166,8 +166,8 @@ def test_a_link_to_a_broker_that_is_reached_already_is_refused_by_name() -> None
     world = live(1)
     a, b = world.extra
     host, answers = world.sim.brokers[a], list[Any]()
-    remove_link(host.machine, RemoveLink(b, Said(None, None).record(b)), OPERATOR, answers.append)
-    change = AddLink(b, find_policy("covering"), Said(LinkConfig(b), None).record(b))
+    remove_link(host.machine, RemoveLink(b, LinkOverride(None, None).record(b)), OPERATOR, answers.append)
+    change = AddLink(b, find_policy("covering"), LinkOverride(LinkConfig(b), None).record(b))
     add_link(host.machine, change, OPERATOR, answers.append)
     world.sim.run()
     assert answers[0] == 0
@@ -343,7 +343,7 @@ def test_a_link_is_not_added_while_the_entries_of_the_former_one_are_withdrawn()
     core = SimpleNamespace(is_neighbour=lambda link: False, table=SimpleNamespace(leaving={"east"}))
     node, answers = SimpleNamespace(core=SimpleNamespace(broker=core)), list[Any]()
     machine: Any = SimpleNamespace(step=lambda call, done: done(call(node, 1.0).answer))
-    change = AddLink("east", find_policy("covering"), Said(LinkConfig("east"), None).record("east"))
+    change = AddLink("east", find_policy("covering"), LinkOverride(LinkConfig("east"), None).record("east"))
     add_link(machine, change, OPERATOR, answers.append)
     assert answers[0].code == 503
     assert "are still being withdrawn; try again" in str(answers[0])

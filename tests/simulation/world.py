@@ -605,7 +605,10 @@ class World:
     def _check_link(self, broker: str, neighbour: str, live: dict[str, int]) -> None:
         held = {key: one.filters for key, one in self.core(neighbour).table.interests(broker).items()}
         meant = {str(one.id): one.filters for one in self.core(broker).table.contents(neighbour)}
-        ours, theirs = self.core(broker).table.cells.told(neighbour), self.core(neighbour).table.cells.ranges(broker)
+        ours, theirs = (
+            self.core(broker).table.cells.sent_ranges(neighbour),
+            self.core(neighbour).table.cells.ranges(broker),
+        )
         if plain(ours) != plain(theirs):
             raise InvariantError(f"{neighbour} does not hold the ranges that {broker} means it to")
         if held != meant:
@@ -718,7 +721,7 @@ class World:
             core = self.core(broker)
             core.check_invariants()
             for neighbour in self.topology.neighbours(broker):
-                ranges = plain(core.table.cells.ranges(neighbour)) | plain(core.table.cells.told(neighbour))
+                ranges = plain(core.table.cells.ranges(neighbour)) | plain(core.table.cells.sent_ranges(neighbour))
                 if ranges.keys() - {ALL_NAMESPACES}:
                     raise InvariantError(f"{broker} holds stale ranges of {neighbour}")
                 left = [key for key, one in core.table.interests(neighbour).items() if one.namespace != ALL_NAMESPACES]

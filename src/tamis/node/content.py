@@ -39,7 +39,7 @@ from tamis.model.types.paths import MAX_DEPTH, nested
 __all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of", "written_forms"]
 
 _Key = TypeVar("_Key")
-_Known = TypeVar("_Known")
+_Value = TypeVar("_Value")
 
 _FLOATS = {float}
 
@@ -70,7 +70,7 @@ _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 REMEMBERED_SCHEMAS = 64
 
 
-class _Remembered(dict[_Key, _Known]):
+class _Remembered(dict[_Key, _Value]):
     """A cache that is bounded in number and in bytes; when either is exceeded, it is cleared.
 
     >>> memory = _Remembered[str, int](3, 10)
@@ -86,7 +86,7 @@ class _Remembered(dict[_Key, _Known]):
         self._most_bytes = most_bytes
         self._bytes = 0
 
-    def remember(self, key: _Key, value: _Known, size: int) -> None:
+    def remember(self, key: _Key, value: _Value, size: int) -> None:
         """Add a value that was read from ``size`` bytes."""
         if len(self) >= self._most or self._bytes + size > self._most_bytes:
             self.clear()

@@ -262,12 +262,12 @@ REMOVED = Kind(
     "node/node.py",
     "the end of a removed link's stream; deleted when the link was added again and the other end knows it",
 )
-SAID = Kind(
+LINK_OVERRIDE = Kind(
     "said",
     ("neighbour",),
-    _struct("JSON of `runtime/links/said.py::Said`"),
-    "runtime/links/said.py",
-    "what was last said about a link while the broker ran, and what the configuration file said then",
+    _struct("JSON of `runtime/links/overrides.py::LinkOverride`"),
+    "runtime/links/overrides.py",
+    "the last change of a link while the broker ran, and the link in the configuration file at that time",
 )
 INTEREST = Kind(
     "interest",
@@ -422,7 +422,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     FORMER,
     LIFE,
     REMOVED,
-    SAID,
+    LINK_OVERRIDE,
     INTEREST,
     RANGES,
     BLOCK,

@@ -24,7 +24,7 @@ _OF_NEIGHBOURS = (
 )
 
 #: Records that clients never have: a name with one of them is the name of a broker.
-_ONLY_OF_NEIGHBOURS = (records.SPOKEN.name, records.NUMBER.name, records.SAID.name, records.REACH.name)
+_ONLY_OF_NEIGHBOURS = (records.SPOKEN.name, records.NUMBER.name, records.LINK_OVERRIDE.name, records.REACH.name)
 
 
 def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link], epoch: int) -> list[Persist]:

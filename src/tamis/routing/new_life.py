@@ -56,11 +56,11 @@ def begin_new_life(
         if is_new and (link in neighbours or client_of(link) is not None):
             changes.append(records.FORMER.put(link, value=records.Former(lives.get(link, life), cursor.sent)))
         if link not in neighbours:
-            changes += _tell_of_gap(link, cursor, since)
+            changes += _append_gap(link, cursor, since)
     about_neighbours = {kind.name for kind in _OF_NEIGHBOURS}
-    gone = {key for key in stored if key[0] in about_neighbours and key[1] in neighbours}
-    gone -= {records.REACH.key(link) for link in replaced_links(stored)}
-    return [*changes, *(Persist(key, None) for key in sorted(gone))]
+    obsolete_keys = {key for key in stored if key[0] in about_neighbours and key[1] in neighbours}
+    obsolete_keys -= {records.REACH.key(link) for link in replaced_links(stored)}
+    return [*changes, *(Persist(key, None) for key in sorted(obsolete_keys))]
 
 
 def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.Cursor]:
@@ -70,7 +70,8 @@ def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.Cursor]:
     return cursors | {link: cursor for (link,), cursor in records.LINK.items(stored)}
 
 
-def _tell_of_gap(link: Link, cursor: records.Cursor, since: int) -> list[Persist]:
+def _append_gap(link: Link, cursor: records.Cursor, since: int) -> list[Persist]:
+    """Return the changes that append a `Gap` of unknown size to what waits for a client."""
     number = cursor.sent + 1
     gap = m.Gap(m.EventId("", since, 0), 0)
     return [

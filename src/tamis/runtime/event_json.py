@@ -17,7 +17,7 @@ __all__ = ["payload_as_json"]
 
 
 def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
-    """Return the values of an event under way as JSON has them; what the schema does not know stays as it is.
+    """Return the values of an encoded event as JSON has them; attributes without a type in the schema stay as they are.
 
     Bytes are the one exception: on the wire only regions are bytes.
     """
@@ -28,8 +28,8 @@ def payload_as_json(payload: bytes, schema: Schema) -> dict[str, Any]:
             event[name] = _shown(name, kind, value)
     lookups = Lookups()
     paths = (name for name in schema.paths if name not in event and not isinstance(schema[name], String))
-    found = {name: value_at(event, name, lookups) for name in paths}
-    shown = {name: _shown(name, schema[name], value) for name, value in found.items() if value is not None}
+    values = {name: value_at(event, name, lookups) for name in paths}
+    shown = {name: _shown(name, schema[name], value) for name, value in values.items() if value is not None}
     return nested(event | shown, event) if shown else event
 
 

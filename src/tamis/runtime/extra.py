@@ -12,6 +12,6 @@ _PARTS = ("apsw", "starlette", "uvicorn", "websockets", "prometheus_client")
 
 
 def demand_server(feature: str) -> None:
-    """Raise `MissingExtraError` unless everything is there that ``feature`` needs."""
+    """Raise `MissingExtraError` unless all packages that ``feature`` needs are installed."""
     if any(find_spec(name) is None for name in _PARTS):
         raise MissingExtraError(feature, "server")

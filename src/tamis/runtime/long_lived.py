@@ -1,7 +1,7 @@
-"""What lives as long as the broker is taken out of the garbage collector's sight.
+"""Objects that live as long as the broker are frozen: the garbage collector skips them.
 
-A hundred thousand subscriptions are millions of objects, and a full collection looks at every one of them while all
-clients wait. They are freed by their reference counts when they go; there are no cycles in them to be found.
+A hundred thousand subscriptions are millions of objects, and a full collection visits every one of them while all
+clients wait. They have no cycles: their reference counts free them when they end.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from tamis.runtime.broker.driver import Driver
 
 __all__ = ["keep_frozen"]
 
-#: Seconds between two looks, and by how many subscriptions the table must have moved.
+#: Seconds between two checks, and by how many subscriptions the table must have grown or shrunk.
 LOOK_SECONDS, MOVED = 1.0, 1_000
 
 
 async def keep_frozen(driver: Driver) -> None:
-    """Freeze what is there at the start, and again whenever many subscriptions came or went."""
+    """Freeze all objects at the start, and again whenever many subscriptions were added or ended."""
     gc.collect()
     gc.freeze()
-    known = len(driver.view.asked)
+    frozen_at = len(driver.view.subscriptions)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        n = len(driver.view.asked)
-        if abs(n - known) >= MOVED:
-            known = n
+        n = len(driver.view.subscriptions)
+        if abs(n - frozen_at) >= MOVED:
+            frozen_at = n
             gc.freeze()  # without a collection before it: that would be the pause

@@ -1,6 +1,6 @@
-"""What travels in one WebSocket message: frames one after the other, each with its length in front.
+"""The contents of one WebSocket message: frames one after the other, each with its length in front.
 
-A frame whose ``seq`` is 0 carries no numbered message. With a body it is a *word*: a `Status` or a `Refusal`, said
+A frame whose ``seq`` is 0 carries no numbered message. With a body it is a *word*: a `Status` or a `Refusal`, sent
 once and not queued.
 """
 
@@ -37,20 +37,20 @@ def join_frames(frames: Iterable[bytes]) -> bytes:
 
 
 def split_frames(packet: bytes, link: str, most: int | None = None) -> Iterator[bytes]:
-    """Yield the frames of a packet; what is none, and the frame after ``most``, raises `RemoteProtocolError`.
+    """Yield the frames of a packet; raise `RemoteProtocolError` for other bytes, and for more than ``most`` frames.
 
     >>> list(split_frames(join_frames([b"one", b"two"]), "east"))
     [b'one', b'two']
     """
-    place = count = 0
-    while place < len(packet):
+    offset = count = 0
+    while offset < len(packet):
         count += 1
         if most is not None and count > most:
             raise RemoteProtocolError(link, f"a packet has more than {most:,} frames")
-        start = place + _LENGTH.size
+        start = offset + _LENGTH.size
         if start > len(packet):
             raise RemoteProtocolError(link, "a packet ends within a length")
-        place = start + _LENGTH.unpack_from(packet, place)[0]
-        if place > len(packet):
+        offset = start + _LENGTH.unpack_from(packet, offset)[0]
+        if offset > len(packet):
             raise RemoteProtocolError(link, "a packet ends within a frame")
-        yield packet[start:place]
+        yield packet[start:offset]

@@ -68,7 +68,7 @@ class Covering:
         """Compare a subscription with all of its namespace; the caller has a turn of the `queue`."""
         # The thread gets a copy of the subscriptions: to walk through a hundred thousand here would hold the event
         # loop.
-        return await asyncio.to_thread(self._answer, dict(self._broker.asked), subscription, most)
+        return await asyncio.to_thread(self._answer, dict(self._broker.subscriptions), subscription, most)
 
     def _answer(self, subscriptions: Mapping[Key, m.Subscribe], subscription: Subscription, most: int) -> Around:
         self._update(subscriptions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import pickle
 import time
 from collections.abc import Callable
 
@@ -81,9 +82,17 @@ def test_at_the_limit_beyond_it_and_far_beyond(limit: Limit, source: Callable[[i
     with pytest.raises(LimitError) as caught:
         parse(source(limit.most + 1))  # type: ignore[arg-type]
     assert (caught.value.what, caught.value.limit) == limit
-    assert caught.value.given == limit.most + 1
+    assert caught.value.amount == limit.most + 1
     with pytest.raises(LimitError, match="is more than the [0-9,]+ accepted"):
         parse(source(100 * limit.most))  # type: ignore[arg-type]
+
+
+def test_the_former_name_of_the_amount_is_deprecated() -> None:
+    error = pickle.loads(pickle.dumps(LimitError("subscriptions", 12, 10)))
+    with pytest.warns(DeprecationWarning, match="LimitError.amount"):
+        assert error.given == error.amount == 12
+    with pytest.raises(AttributeError, match="no attribute 'most'"):
+        _ = error.most
 
 
 def test_the_whole_text_is_limited() -> None:

@@ -59,7 +59,7 @@ def asked(core: BrokerCore) -> list[list[list[int]]]:
 
 
 def passed_on(core: BrokerCore) -> list[list[list[int]]]:
-    return [runs.tolist() for _, ranges in core.table.cells.told("east") for runs in ranges]
+    return [runs.tolist() for _, ranges in core.table.cells.sent_ranges("east") for runs in ranges]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -132,7 +132,7 @@ def test_a_refusal_names_what_is_refused(tmp_path: Path, namespace: str, culprit
     engine.save(tmp_path / "saved")
     wanted = list(wanted_of(Engine.load(tmp_path / "saved")))
     checks = EdgeCore(BrokerCore("here", {}, content), content, {}).checks
-    driver: Any = SimpleNamespace(view=SimpleNamespace(checks=checks, asked={}))
+    driver: Any = SimpleNamespace(view=SimpleNamespace(checks=checks, subscriptions={}))
     version: Any = "saved"
     with pytest.raises(SnapshotError, match=culprit):
         asyncio.run(_subscribe(driver, version, SCHEMA, namespace, wanted))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tamis.routing.edge.audit import TokensSeen, Trail
 from tamis.runtime.broker.tokens import Tokens
@@ -75,3 +79,23 @@ def test_a_restored_copy_is_the_same(tmp_path: Path) -> None:
     assert (store.trail.token_file.version, store.trail.token_file.tokens) == (1, a.as_json())
     store.keep(a)
     assert store.trail.token_file.version == 1  # nothing changed, so nothing is written
+
+
+def test_a_token_that_is_added_during_a_take_over_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, a, b = Store(), Tokens(tmp_path / "a" / "tokens.json"), Tokens(tmp_path / "b" / "tokens.json")
+    a.add("alice")
+    store.keep(a)
+    store.take_over(b)
+    a.revoke("alice")
+    store.keep(a)
+    locked = b._locked
+
+    @contextlib.contextmanager
+    def locked_late() -> Iterator[int]:
+        Tokens(b.path).add("mallory")  # a command that had the lock until now
+        with locked() as directory:
+            yield directory
+
+    monkeypatch.setattr(b, "_locked", locked_late)
+    assert store.take_over(b)
+    assert names(Tokens(tmp_path / "b" / "tokens.json.replaced")) == ["alice", "mallory"]

@@ -45,7 +45,7 @@ JOB_SECONDS, MOST_EVENTS = 0.1, 64
 MOST_JOBS = 16
 
 #: Namespaces whose cost is remembered.
-MOST_KNOWN = 10_000
+MOST_COSTS = 10_000
 
 _NO_SCHEMA = Schema()
 
@@ -125,7 +125,7 @@ class Ahead:
         self._routing = routing
         self._weight = weight
         #: ``{namespace: its cost}``, the most recently learned last.
-        self._known: dict[str, _Cost] = {}
+        self._costs: dict[str, _Cost] = {}
         self._waiting: deque[Job] = deque()
         self._n_running = 0
         #: Called with a job to run: must call its `run`, and then `conclude`.
@@ -200,21 +200,21 @@ class Ahead:
 
     def learn(self, namespace: str, seconds: float) -> None:
         """Note the CPU time of one event; two costly events make a namespace costly until it has grown."""
-        weight, cost = self._weight(namespace), self._known.pop(namespace, _UNKNOWN)
+        weight, cost = self._weight(namespace), self._costs.pop(namespace, _UNKNOWN)
         highest, second = (cost.most, cost.second) if 2 * weight <= 3 * cost.weight else (0.0, 0.0)
-        self._known[namespace] = _Cost(max(highest, seconds), max(second, min(highest, seconds)), weight)
-        if len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._costs[namespace] = _Cost(max(highest, seconds), max(second, min(highest, seconds)), weight)
+        if len(self._costs) > MOST_COSTS:
+            del self._costs[next(iter(self._costs))]
 
     def is_costly(self, event: m.Published) -> bool:
         """Whether an event must be matched in another thread."""
         weight = self._weight(event.namespace)
         if weight * len(event.payload) <= LIGHT:
             return False
-        cost = self._known.get(event.namespace, _UNKNOWN)
-        is_known = 2 * weight <= 3 * cost.weight
-        return len(event.payload) >= LONG_EVENT or not is_known or cost.second > HEAVY_SECONDS
+        cost = self._costs.get(event.namespace, _UNKNOWN)
+        is_recent = 2 * weight <= 3 * cost.weight
+        return len(event.payload) >= LONG_EVENT or not is_recent or cost.second > HEAVY_SECONDS
 
     def _pace(self, namespace: str) -> int:
         """Return how many short events of a namespace one job may take."""
-        return max(1, min(MOST_EVENTS, int(JOB_SECONDS / max(1e-6, self._known.get(namespace, _UNKNOWN).most))))
+        return max(1, min(MOST_EVENTS, int(JOB_SECONDS / max(1e-6, self._costs.get(namespace, _UNKNOWN).most))))

@@ -391,18 +391,18 @@ def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Pla
     owed = core._neighbours.keys() - core._has_table
     is_awaited = core._confirmations.is_awaited(owed)
     for place, is_first in is_new.items():
-        if is_awaited or _is_told(core, place[0]):
+        if is_awaited or _is_notified(core, place[0]):
             core._confirmations.expect(*place, owed, now=now, is_new=is_first, former=formers.get(place))
 
 
-def _is_told(core: BrokerCore, client: Link) -> bool:
+def _is_notified(core: BrokerCore, client: Link) -> bool:
     connected = core._confirmations.connected
     return connected is None or client in connected
 
 
 def _status(core: BrokerCore, client: Link, subscription: Interest | m.Subscribe, state: m.State) -> list[Effect]:
-    """Return the message that tells a client the state of its subscription, if it is told."""
-    if not _is_told(core, client):
+    """Return the message that tells a client the state of its subscription, if the client is connected."""
+    if not _is_notified(core, client):
         return []
     return [Send(client, m.Status(subscription.id, subscription.namespace, state))]
 

@@ -33,11 +33,11 @@ class Counters:
     filters_asked: int = 0
     filters_spared: int = 0
 
-    def count_stages(self, *, held: int, proposed: int, asked: int) -> None:
-        """Count one event in a two-stage table: of ``held`` filters, cells ``proposed`` some; ``asked`` were tested."""
+    def count_stages(self, *, held: int, proposed: int, tested: int) -> None:
+        """Count an event: of ``held`` filters in a two-stage table, cells ``proposed`` some; ``tested`` were run."""
         self.screened += 1
         self.rejected += not proposed
-        self.filters_asked += asked
+        self.filters_asked += tested
         self.filters_spared += held - proposed
 
     def count_update(self, update: Update) -> None:

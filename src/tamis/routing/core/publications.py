@@ -139,7 +139,7 @@ class _Paces:
         self._weight = weight
         self._is_costly = is_costly
         #: ``{namespace: (events of one step, weight when that was learned)}``, the most recently used last.
-        self._known: dict[str, tuple[int, int]] = {}
+        self._learned: dict[str, tuple[int, int]] = {}
         #: The events of the current step by namespace, and the share of the step that they use.
         self._used: Counter[str] = Counter()
         self._share = 0.0
@@ -175,14 +175,14 @@ class _Paces:
                 pace = max(1, min(pace, n) // 2)
             elif seconds < QUICK and n >= pace:
                 pace = min(self._limit, 2 * pace)
-            self._known.pop(name, None)
-            self._known[name] = (pace, self._weight(name))
+            self._learned.pop(name, None)
+            self._learned[name] = (pace, self._weight(name))
         self.begin()
-        while len(self._known) > MOST_PACES:
-            del self._known[next(iter(self._known))]
+        while len(self._learned) > MOST_PACES:
+            del self._learned[next(iter(self._learned))]
 
     def _pace(self, name: str) -> int:
-        pace, weight = self._known.get(name, (0, 0))
+        pace, weight = self._learned.get(name, (0, 0))
         if not pace or 2 * self._weight(name) > 3 * weight + ALWAYS_LIGHT:
             pace = min(FIRST_PACE, self._limit)
         return pace

@@ -35,7 +35,7 @@ from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.summary import Changes, Origin, Summary, Wanted
 from tamis.routing.policies import CellOptions, Policy
-from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables, is_told
+from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables, is_sent
 from tamis.routing.policies.two_stage import TwoStageTable
 
 __all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "fill_summaries", "n_entries"]
@@ -145,7 +145,7 @@ class RoutingTable:
         """Add a neighbour that has not sent its table; `fill_summaries` assembles the table that it is sent."""
         if link in self.leaving:  # its new entries would be withdrawn with the old ones
             raise InvariantError(f"link {link!r} is added while its former entries are withdrawn")
-        self.cells.add_link(link, policy.cells, is_told=not policy.floods)
+        self.cells.add_link(link, policy.cells, is_sent_ranges=not policy.floods)
         self._neighbours[link] = policy
         self._counters.setdefault(link, Counters())
         self._interests[link], self.summaries[link] = {}, _Summaries(policy)
@@ -219,7 +219,7 @@ class RoutingTable:
                 del self.client_of[key]
         for link in self._others(source):
             if self._neighbours[link].cells:
-                if link not in self.filling or is_told(self.cells, link, origin, subscription.namespace):
+                if link not in self.filling or is_sent(self.cells, link, origin, subscription.namespace):
                     self.cells.remove(link, origin, subscription.namespace)
             elif link not in self.filling or origin in self.summaries[link][subscription.namespace].members:
                 self.summaries[link][subscription.namespace].remove(origin)
@@ -270,7 +270,7 @@ class RoutingTable:
         """Return the next hops of each event; each neighbour's filters are matched once with all of them."""
         names = (batch.namespace, ALL_NAMESPACES)
         is_large = any(name in self._namespaces and self._namespaces[name].is_large for name in names)
-        if batch.is_small or not (is_large or any(map(self.cells.are_asked, names))):
+        if batch.is_small or not (is_large or any(map(self.cells.are_wanted, names))):
             return [self.next_hops(event, batch.namespace, came_from) for event in batch.events]
         hops: list[list[Link]] = [[] for _ in batch.events]
         for link in sorted(self._neighbours.keys() - {came_from}):
@@ -395,7 +395,7 @@ def fill_summaries(table: RoutingTable, limit: int) -> bool:
         groups: dict[tuple[Link, str], list[Origin]] = {}
         for origin in (waiting.popleft() for _ in range(min(limit, len(waiting)))):
             interest = table.interests(origin.source).get(origin.key)  # it may have ended, or changed since
-            if interest is None or is_told(table.cells, link, origin, interest.namespace):
+            if interest is None or is_sent(table.cells, link, origin, interest.namespace):
                 continue
             if origin not in table.summaries[link][interest.namespace].members:
                 home = "" if origin.key in table.client_of else origin.source

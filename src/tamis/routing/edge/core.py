@@ -193,7 +193,9 @@ class EdgeCore:
             ]
         space = self.checks.content.of(message.namespace)
         subscriptions = (
-            subscription for subscription in self.registry.asked.values() if subscription.namespace == message.namespace
+            subscription
+            for subscription in self.registry.subscriptions.values()
+            if subscription.namespace == message.namespace
         )
         used = {
             name

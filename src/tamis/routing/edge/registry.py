@@ -41,7 +41,7 @@ class Registry:
     """Every subscription of a client, by place."""
 
     def __init__(self) -> None:
-        self.asked: dict[Place, m.Subscribe] = {}
+        self.subscriptions: dict[Place, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
         #: The attributes that the deliveries of a subscription carry.
@@ -75,13 +75,13 @@ class Registry:
         """
         namespace = message.event.namespace
         places = ((link, client_key(link, namespace, id)) for id in message.subscriptions)
-        descriptions = [m.about(self.asked[place]) for place in places if place in self.asked]
+        descriptions = [m.about(self.subscriptions[place]) for place in places if place in self.subscriptions]
         limits = [description.max_deliveries if description.durable else 0 for description in descriptions]
         return max(limits) if limits and all(limits) else 0
 
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
         """Raise `LimitError` if a subscription exceeds the limits of its principal or its namespace."""
-        replaced = self.asked.get(_place(link, message))
+        replaced = self.subscriptions.get(_place(link, message))
         if replaced is not None:
             self._room.demand(message.namespace, 0, _size(message) - _size(replaced))
             return
@@ -94,9 +94,9 @@ class Registry:
         new_places, pieces, sizes = set[Place](), Counter[str](), Counter[str]()
         for row, (link, request) in enumerate(message.requests):
             place = _place(link, request)
-            if message.must_be_new and (place in self.asked or place in new_places):
+            if message.must_be_new and (place in self.subscriptions or place in new_places):
                 return Rejection(row, DuplicateSubscriptionError(request.id))
-            replaced = self.asked.get(place)
+            replaced = self.subscriptions.get(place)
             if message.must_exist and replaced is None:
                 return Rejection(row, UnknownSubscriptionError(request.id))
             pieces[request.namespace] += replaced is None
@@ -114,7 +114,7 @@ class Registry:
     def add(self, link: Link, message: m.Subscribe) -> bool:
         """Add or replace a subscription; return whether it is the client's first in its namespace."""
         place = _place(link, message)
-        replaced, self.asked[place] = self.asked.get(place), message
+        replaced, self.subscriptions[place] = self.subscriptions.get(place), message
         self._room.add(message.namespace, int(replaced is None), _size(message) - (_size(replaced) if replaced else 0))
         about = m.about(message)
         self.fields.put(link, message, about.fields)
@@ -129,7 +129,7 @@ class Registry:
         """Remove and return a subscription that has ended; other states are not kept here."""
         if status.state is not m.State.CANCELLED:
             return None
-        ended = self.asked.pop((link, client_key(link, status.namespace, status.id)), None)
+        ended = self.subscriptions.pop((link, client_key(link, status.namespace, status.id)), None)
         if ended is not None:
             self.fields.forget(link, ended)
             self._counts[m.about(ended).owner] -= 1

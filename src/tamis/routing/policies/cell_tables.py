@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Spaces = Sequence[ContentSpace]
     Ranges = tuple[Runs, ...]
 
-__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells", "empty_plan", "is_told"]
+__all__ = ["USUAL_CELLS", "CellSummary", "CellTables", "common_cells", "empty_plan", "is_sent"]
 
 #: The cells of a network without a policy that says otherwise.
 USUAL_CELLS = CellOptions()
@@ -171,21 +171,21 @@ class CellTables:
             self._made = self._options.spaces_of(self._schema)
         return self._made
 
-    def add_link(self, link: Link, options: CellOptions | None, *, is_told: bool) -> None:
-        """Add a neighbour; ``is_told`` says whether it is sent the ranges of the others."""
+    def add_link(self, link: Link, options: CellOptions | None, *, is_sent_ranges: bool) -> None:
+        """Add a neighbour; with ``is_sent_ranges`` it is sent the ranges of the others."""
         common = common_cells([*self._link_options.values(), options], self._options)
         if common.grid != self._options.grid and self._made:
             raise ModelError("the cells of this link differ from those that the broker uses; restart it with the link")
         self._options, self._link_options[link] = common, options
         self._receivers[link], self._ranges[link], self._summaries[link] = {}, {}, {}
-        for source, receivers in self._ranges.items() if is_told else ():
+        for source, receivers in self._ranges.items() if is_sent_ranges else ():
             for namespace, receiver in receivers.items():
                 additions = _plan(self.spaces, _all_of(self.spaces, receiver), None).parts
                 ranges = partial(_all_of, self.spaces, receiver)
                 self._summary(link, namespace).change(Origin(source, ""), additions, ranges)
 
     def remove_link(self, link: Link, others: Sequence[Link]) -> list[Persist]:
-        """Forget a neighbour, and tell the others that its ranges are gone; return what to persist."""
+        """Forget a neighbour, and remove its ranges from what the others are sent; return what to persist."""
         changes: list[Persist] = []
         for namespace in self.namespaces(link):
             self.apply(link, namespace, empty_plan(self.spaces), others)
@@ -267,7 +267,7 @@ class CellTables:
         asking = sorted(self._ranges[source].items(), key=itemgetter(0))
         return ((namespace, _all_of(self.spaces, receiver)) for namespace, receiver in asking)
 
-    def told(self, link: Link) -> Iterator[tuple[str, Ranges]]:
+    def sent_ranges(self, link: Link) -> Iterator[tuple[str, Ranges]]:
         """Yield the ranges that a neighbour is sent, by namespace."""
         return ((namespace, summary.ranges()) for namespace, summary in sorted(self._summaries[link].items()))
 
@@ -280,7 +280,7 @@ class CellTables:
                 if self._receivers[link][namespace].matches_keys(keys):
                     yield link
 
-    def are_asked(self, namespace: str) -> bool:
+    def are_wanted(self, namespace: str) -> bool:
         """Whether any neighbour wants ranges in a namespace."""
         return any(namespace in ranges for ranges in self._ranges.values())
 
@@ -375,7 +375,7 @@ def _written(spaces: Spaces, plan: RangePlan) -> bytes:
         return _plan(spaces, everything, None, is_full=True).to_bytes()
 
 
-def is_told(tables: CellTables, link: Link, origin: Origin, namespace: str) -> bool:
+def is_sent(tables: CellTables, link: Link, origin: Origin, namespace: str) -> bool:
     """Whether a neighbour is sent the ranges of a subscription."""
     summary = tables._summaries[link].get(namespace)
     return summary is not None and summary.holds(origin)

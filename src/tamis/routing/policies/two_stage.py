@@ -57,5 +57,5 @@ class TwoStageTable(MicsMatcher):
             if matches_subscription(event, self._subscriptions[row]):
                 is_match = True
                 break
-        self._counters.count_stages(held=len(self), proposed=len(proposed), asked=n_tested)
+        self._counters.count_stages(held=len(self), proposed=len(proposed), tested=n_tested)
         return is_match

@@ -43,11 +43,11 @@ class Intake(Protocol):
     """Publishes messages."""
 
     async def publish(self, messages: Sequence[Message]) -> list[Outcome]:
-        """Publish messages; returns what became of each."""
+        """Publish messages; return the outcome of each."""
 
 
 class PlainIntake:
-    """Publishes messages without numbers through a client, each for itself."""
+    """Publishes messages without numbers through a client, each by itself."""
 
     def __init__(self, plan: BridgePlan, attribute: str, client: Publisher) -> None:
         self._namespace = plan.namespace
@@ -88,11 +88,13 @@ class NumberedIntake:
         return [outcomes[id(message)] for message in messages]
 
     async def _publish_lane(self, name: str, messages: list[Message]) -> list[tuple[Message, Outcome]]:
-        """Publish messages of one lane in order; behind one that is refused for now, none is published."""
+        """Publish messages of one lane in order, up to the first that is refused for now."""
         lane = self._lanes[name]
         chain = lane.following(messages)
         chained = set(map(id, chain))
-        outcomes: list[tuple[Message, Outcome]] = [(one, Stale()) for one in messages if id(one) not in chained]
+        outcomes: list[tuple[Message, Outcome]] = [
+            (message, Stale()) for message in messages if id(message) not in chained
+        ]
         old = [message for message in chain if lane.is_repeated(message)]
         outcomes += [(message, Repeated()) for message in old]
         lane.seen = old[-1].number if old else lane.seen
@@ -110,10 +112,11 @@ class NumberedIntake:
         return outcomes
 
     async def _post(self, name: str, lane: Lane, part: Sequence[Message]) -> Outcome:
-        """Publish some messages as one batch; returns why the broker has none of them, if so."""
+        """Publish some messages as one batch; return None, or why the broker took none of them."""
         try:
             attribute = self._system.attribute
-            lines = [msgspec.json.encode(event_of_message(one.source, one.payload, attribute)) for one in part]
+            events = (event_of_message(message.source, message.payload, attribute) for message in part)
+            lines = [msgspec.json.encode(event) for event in events]
             if len(part) > 1 and sum(map(len, lines)) > REQUEST_BYTES:
                 return RefusedError(413, "more bytes than one request should have")  # the halves are smaller
             await asyncio.to_thread(self._call, name, lane, b"\n".join(lines), part[-1].number)
@@ -132,7 +135,7 @@ class NumberedIntake:
         self._calls.publish_once(body, producer=self._producer(name), number=number, after=lane.taken)
 
     async def _out_of_step(self, name: str) -> Outcome:
-        """Have the lane read again from where the broker is."""
+        """Rewind the lane to the last number that the broker has."""
         seen = self._lanes[name].seen
         number = await asyncio.to_thread(self.find, name, lambda: seen)
         await self._system.rewind(name, number)

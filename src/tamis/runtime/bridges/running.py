@@ -108,14 +108,14 @@ class Bridge:
             ahead.cancel()
 
     async def publish(self, batch: Sequence[Message]) -> None:
-        """Publish messages until each was accepted or refused for good; raises what concerns all of them."""
+        """Publish messages until each was accepted or refused for good; raise an error that concerns all of them."""
         self._counts.received += len(batch)
         pauses = _Pauses()
         while batch := await self._try(batch):
             await pauses.wait()
 
     async def _try(self, batch: Sequence[Message]) -> list[Message]:
-        """Publish messages once; return those that were refused for now, or raise what concerns all of them."""
+        """Publish messages once; return those that were refused for now; raise an error that concerns all."""
         outcomes = await self._intake.publish(batch)
         done: list[Message] = []
         later: list[Message] = []
@@ -142,7 +142,10 @@ class Bridge:
         return later
 
     def _refuse(self, refused: Sequence[tuple[Message, BaseException]]) -> None:
-        self._dead.add(letter("in", one.source, one.payload, str(why), number=one.number) for one, why in refused)
+        self._dead.add(
+            letter("in", message.source, message.payload, str(problem), number=message.number)
+            for message, problem in refused
+        )
         self._counts.refused += len(refused)
         if refused:
             self._counts.last_refusal = str(refused[-1][1])

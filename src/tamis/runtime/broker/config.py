@@ -1,6 +1,6 @@
 """The configuration of a broker: a TOML file, or the embedded defaults.
 
-Every name is known or refused, with the place and the names there are. A broker that others could reach must have TLS
+An unknown name is an error that lists the names there are. A broker that others could reach must have TLS
 and tokens, or it does not start (promise S1).
 """
 
@@ -131,9 +131,9 @@ class JwtConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ModelError("[auth.jwt]: name the issuer and the audience")
         if sum(map(bool, (self.keys, self.keys_url, self.secret_file))) != 1:
             raise ModelError("[auth.jwt]: name one of keys, keys_url and secret_file")
-        known = ("HS256",) if self.secret_file else ("RS256", "ES256", "EdDSA")
-        if not self.algorithms or not {*self.algorithms} <= {*known}:
-            raise ModelError(f"[auth.jwt]: algorithms for these keys: {', '.join(known)}")
+        allowed = ("HS256",) if self.secret_file else ("RS256", "ES256", "EdDSA")
+        if not self.algorithms or not {*self.algorithms} <= {*allowed}:
+            raise ModelError(f"[auth.jwt]: algorithms for these keys: {', '.join(allowed)}")
         if not 0 <= self.leeway <= 300:
             raise ModelError("[auth.jwt]: leeway is 0 to 300 seconds")
         try:
@@ -276,15 +276,15 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
 def read_config(path: Path) -> BrokerConfig:
     """Read a TOML file; files that it names are relative to it."""
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
+        config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
     except (ValueError, RecursionError) as error:  # TOML, a field, UTF-8, or a number of 5,000 digits
-        known = ", ".join(BrokerConfig.__struct_fields__)
-        raise ModelError(f"{path}: {error} (known: {known})") from None
-    links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in found.links)
-    jwt = None if found.auth.jwt is None else _beside(found.auth.jwt, path, "keys", "secret_file")
-    webhooks = _beside(found.webhooks, path, "ca_file")
+        names = ", ".join(BrokerConfig.__struct_fields__)
+        raise ModelError(f"{path}: {error} (known: {names})") from None
+    links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in config.links)
+    jwt = None if config.auth.jwt is None else _beside(config.auth.jwt, path, "keys", "secret_file")
+    webhooks = _beside(config.webhooks, path, "ca_file")
     return _beside(
-        msgspec.structs.replace(found, links=links, auth=AuthConfig(jwt), webhooks=webhooks),
+        msgspec.structs.replace(config, links=links, auth=AuthConfig(jwt), webhooks=webhooks),
         path,
         "data",
         "schema",
@@ -307,6 +307,7 @@ def _read_cells(path: Path) -> tuple[str, ...]:
 
 
 def _beside(config: Config, path: Path, *names: str) -> Config:
-    said = {name: getattr(config, name) for name in names if getattr(config, name)}
-    given = {name: value if "://" in value else str(path.parent / value) for name, value in said.items()}
-    return msgspec.structs.replace(config, **given)
+    """Return a configuration whose fields ``names`` are paths relative to the file ``path``, or URLs."""
+    values = {name: getattr(config, name) for name in names if getattr(config, name)}
+    paths = {name: value if "://" in value else str(path.parent / value) for name, value in values.items()}
+    return msgspec.structs.replace(config, **paths)

@@ -293,7 +293,7 @@ class Driver:
         message = SubscribeFor(tuple(requests), by, must_be_new, drafts or {}, must_exist)
         done = asyncio.get_running_loop().create_future()
         self.machine.submit(message, done=partial(_resolve, done))
-        places = [(link, client_key(link, one.namespace, one.id)) for link, one in requests]
+        places = [(link, client_key(link, request.namespace, request.id)) for link, request in requests]
         registry = self.machine.node.core.registry
         has_steps_left = registry.has_waiting and registry.is_waiting(places)
         answer: tuple[m.Subscribe, ...] | Rejection = await done
@@ -336,9 +336,9 @@ class Driver:
         self.machine.consume(request, partial(_resolve, done))
         return await done
 
-    def note(self, what: Deed | TokensSeen) -> asyncio.Future[Any]:
-        """Have something noted in the audit; the future is done when it is durable."""
-        return self._submit(what)
+    def note(self, entry: Deed | TokensSeen) -> asyncio.Future[Any]:
+        """Add an entry to the audit; the future is done when it is durable."""
+        return self._submit(entry)
 
     async def forget(self, link: Link) -> None:
         """Forget a client that has gone for good, and what is kept for it; its subscriptions have ended before."""

@@ -95,26 +95,26 @@ class FailedDeliveries:
     def _fail(
         self, node: Node[EdgeCore], now: float, link: Link, limits: dict[int, list[int]], is_sure: bool
     ) -> Transaction:
-        whole, dead, buried = Transaction(), dead_letters_link(link), list[int]()
+        transaction, dead, buried = Transaction(), dead_letters_link(link), list[int]()
         for most, numbers in limits.items():
             failed = node.submit(Shared(Fail(link, tuple(numbers), most, is_sure)), sender="", now=now)
             worn = failed.answer.worn
-            whole.join(failed)
+            transaction.join(failed)
             if worn:
                 letters = tuple((number, self._body(link, number)) for number in worn)
-                whole.join(node.attach([dead], now, epoch=CLIENT_EPOCH))
+                transaction.join(node.attach([dead], now, epoch=CLIENT_EPOCH))
                 moved = node.submit(Shared(Bury(link, dead, letters, most)), sender="", now=now)
-                whole.join(moved)
-                for place, floor in moved.answer.floors.items():
-                    whole.join(node.acknowledge(place, floor, now))
+                transaction.join(moved)
+                for floor_link, floor in moved.answer.floors.items():
+                    transaction.join(node.acknowledge(floor_link, floor, now))
                 buried += worn
-        whole.answer = tuple(buried)
-        return whole
+        transaction.answer = tuple(buried)
+        return transaction
 
     def _body(self, link: Link, number: int) -> bytes:
         """Return a message that waits for a link, from memory or from disk."""
         body = self._machine.node.ends[link].outbox.find(number)
         if body is not None:
             return body
-        found = self._machine.read(link, number - 1, 1)
-        return next((body for place, body in found if place == number), _NO_DELIVERY)
+        messages = self._machine.read(link, number - 1, 1)
+        return next((body for stored_number, body in messages if stored_number == number), _NO_DELIVERY)

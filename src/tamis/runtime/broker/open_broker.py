@@ -22,7 +22,7 @@ from tamis.routing.former_neighbours import forget_neighbours
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.links.link_set import LinkSet
-from tamis.runtime.links.said import settle_links
+from tamis.runtime.links.overrides import settle_links
 from tamis.runtime.stores.opening import open_store
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.traces.broker_traces import BrokerTraces

@@ -48,11 +48,11 @@ def note_stop(driver: Driver) -> None:
 
 def note_tokens(driver: Driver, tokens: Tokens, file: bytes = b"") -> asyncio.Future[None]:
     """Note which tokens were made and revoked since the last look; ``file`` is kept for a standby."""
-    return driver.note(TokensSeen(frozenset((one.name, one.sha256[:16]) for one in tokens.all()), file))
+    return driver.note(TokensSeen(frozenset((token.name, token.sha256[:16]) for token in tokens.all()), file))
 
 
 def follow_tokens(driver: Driver, tokens: Tokens) -> None:
-    """Take over the tokens of the broker that had this store before, so that they are not copied by hand."""
+    """Adopt the tokens of the broker that had this store before, so that they need not be copied by hand."""
     kept = _token_file(driver)
     if tokens.follow(kept.version, kept.tokens):
         detail = "changes made here while another broker served were put aside in tokens.json.replaced; make them again"
@@ -61,22 +61,22 @@ def follow_tokens(driver: Driver, tokens: Tokens) -> None:
 
 
 async def watch_tokens(driver: Driver, tokens: Tokens, *, is_shared: bool = False) -> None:
-    """Look at the tokens for as long as the broker runs; with ``is_shared`` the store has a copy for standbys."""
-    problem = ""
+    """Note changes of the tokens while the broker runs; with ``is_shared`` the store has a copy for standbys."""
+    reported = ""
     while True:
         try:
-            found = tokens.problem
-            file = tokens.as_json() if is_shared and not found else b""
+            problem = tokens.problem
+            file = tokens.as_json() if is_shared and not problem else b""
             await note_tokens(driver, tokens, file)
             if file:
                 tokens.mark(_token_file(driver).version, file)
-            found = tokens.problem
-        except StoreError as error:  # it was never readable: no token is valid
-            found = str(error)
-        if found and found != problem:
-            _log.warning("%s; the tokens that were valid before stay valid", found)
-            _note(driver, "token file", found[:200])
-        problem = found
+            problem = tokens.problem
+        except StoreError as error:  # the file was never readable: no token is valid
+            problem = str(error)
+        if problem and problem != reported:
+            _log.warning("%s; the tokens that were valid before stay valid", problem)
+            _note(driver, "token file", problem[:200])
+        reported = problem
         await asyncio.sleep(LOOK_SECONDS)
 
 

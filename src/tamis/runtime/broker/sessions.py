@@ -38,15 +38,19 @@ async def end_sessions(
 
 
 async def _withdraw(driver: Driver, links: set[Link]) -> None:
-    """Withdraw what was not durable."""
-    ended = [(link, one) for (link, _), one in driver.view.asked.items() if link in links and not m.about(one).durable]
-    for link, one in ended:
-        await driver.unsubscribe(m.Unsubscribe(one.id, one.namespace), link)
+    """End the subscriptions of these clients that are not durable."""
+    ended = [
+        (link, subscription)
+        for (link, _), subscription in driver.view.subscriptions.items()
+        if link in links and not m.about(subscription).durable
+    ]
+    for link, subscription in ended:
+        await driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link)
 
 
 async def _forget(driver: Driver, links: set[Link]) -> None:
-    """Forget clients that ask for nothing."""
-    asked = {link for link, _ in driver.view.asked}
+    """Remove those of these clients that are not connected and have no subscriptions."""
+    subscribed = {link for link, _ in driver.view.subscriptions}
     for link in links:
-        if queue_of(link) not in asked and not driver.is_attended(link):
+        if queue_of(link) not in subscribed and not driver.is_attended(link):
             await driver.forget(link)

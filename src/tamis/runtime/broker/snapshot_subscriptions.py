@@ -2,7 +2,7 @@
 
 A pipeline compiles subscriptions and publishes them as a snapshot (`tamis.spark.write_snapshot`); a broker that opens
 it has each of them as if it had been posted, durable, with a queue of its own. They belong to the owner ``snapshot``: a
-newer version adds what is new, changes what changed and ends what is gone, and touches no other subscription.
+newer version adds, changes and ends subscriptions of this owner, and no others.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from tamis.runtime.broker.driver import Driver
 
 __all__ = ["OWNER", "follow_snapshot", "open_snapshot"]
 
-#: Whose the subscriptions of a snapshot are.
+#: The owner of the subscriptions of a snapshot.
 OWNER = "snapshot"
 
-#: Subscriptions that are given to the broker together, in one step; others are served in between.
+#: Subscriptions that the broker takes in one step; it serves other clients between two steps.
 BATCH = SLICE_SUBSCRIPTIONS
 
 #: Seconds between two looks for a newer version, and at most, after one that could not be opened.
@@ -68,21 +68,25 @@ class _Wanted(NamedTuple):
 
 
 async def open_snapshot(driver: Driver, location: str | Path) -> Version:
-    """Let a broker have exactly the subscriptions of a version, or of the newest at a location; return which."""
+    """Open a version, or the newest at a location: the broker then has its subscriptions. Return the version."""
     version = await asyncio.to_thread(version_at, location)
     engine = await asyncio.to_thread(Engine.load, version)
     await driver.ask(LearnTypes(engine.schema, tuple(space.name for space in engine.namespaces())))
-    mine = {place: one for place, one in driver.view.asked.items() if m.about(one).owner == OWNER}
+    former = {
+        place: subscription
+        for place, subscription in driver.view.subscriptions.items()
+        if m.about(subscription).owner == OWNER
+    }
     kept: set[_Place] = set()
     for space in engine.namespaces():
         for wanted in _subscriptions(engine, space):
-            kept.update(one.place for one in wanted)
-            changed = [one for one in wanted if not _is_same(mine.get(one.place), one)]
+            kept.update(entry.place for entry in wanted)
+            changed = [entry for entry in wanted if not _is_same(former.get(entry.place), entry)]
             if changed:
                 await _subscribe(driver, version, engine.schema, space.name, changed)
-    for place, one in mine.items():
+    for place, subscription in former.items():
         if place not in kept:
-            await driver.unsubscribe(m.Unsubscribe(one.id, one.namespace), place[0], _RIGHTS)
+            await driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), place[0], _RIGHTS)
     return version
 
 
@@ -92,12 +96,12 @@ async def follow_snapshot(driver: Driver, location: str | Path, version: Version
     while True:
         await asyncio.sleep(look)
         try:
-            found = await asyncio.to_thread(version_at, location)
-            if found != version:
+            newest = await asyncio.to_thread(version_at, location)
+            if newest != version:
                 with paused_collection():
-                    version = await open_snapshot(driver, found)
+                    version = await open_snapshot(driver, newest)
             look = LOOK_SECONDS
-        except Exception as error:  # whatever it is, the broker goes on with the version that it has
+        except Exception as error:  # the broker keeps the version that it has after any error
             logging.getLogger("tamis").error("snapshot: %s", error, exc_info=not isinstance(error, TamisError))
             look = min(2 * look, LONGEST_LOOK)
 
@@ -111,9 +115,9 @@ def _subscriptions(engine: Engine, space: Namespace) -> Iterator[list[_Wanted]]:
     rows = space.ids.live_rows()
     while batch := list(itertools.islice(rows, BATCH)):
         records = find_records(space, batch)
-        found = documents.find_many([record[0] if record is not None else "" for record in records])
+        row_documents = documents.find_many([record[0] if record is not None else "" for record in records])
         wanted: list[_Wanted] = []
-        for row, record, document in zip(batch, records, found, strict=True):
+        for row, record, document in zip(batch, records, row_documents, strict=True):
             compiled = space.find(row) if record is None or document is None else None
             if record is None or document is None:
                 record = None if compiled is None else _described(compiled, engine.schema)
@@ -125,10 +129,10 @@ def _subscriptions(engine: Engine, space: Namespace) -> Iterator[list[_Wanted]]:
         yield wanted
 
 
-def _described(one: Subscription, schema: Schema) -> Record:
-    """Return what is said about a compiled subscription; a box has no text, so it gets one."""
-    text = format_filters(one.filters, schema) if one.text is None else one.text
-    return text, one.id, one.expires, dict(one.metadata)
+def _described(subscription: Subscription, schema: Schema) -> Record:
+    """Return the record of a compiled subscription; the text of a box is made from its filters."""
+    text = format_filters(subscription.filters, schema) if subscription.text is None else subscription.text
+    return text, subscription.id, subscription.expires, dict(subscription.metadata)
 
 
 def _place(namespace: str, id: SubscriptionId) -> _Place:
@@ -136,17 +140,17 @@ def _place(namespace: str, id: SubscriptionId) -> _Place:
     return link, client_key(link, namespace, id)
 
 
-def _is_same(there: m.Subscribe | None, one: _Wanted) -> bool:
-    if there is None:
+def _is_same(existing: m.Subscribe | None, wanted: _Wanted) -> bool:
+    if existing is None:
         return False
-    old, new = m.about(there), one.about
-    return (there.expires, old.text, old.metadata) == (one.message.expires, new.text, new.metadata)
+    old, new = m.about(existing), wanted.about
+    return (existing.expires, old.text, old.metadata) == (wanted.message.expires, new.text, new.metadata)
 
 
 async def _subscribe(
     driver: Driver, version: Version, compiled_for: Schema, namespace: str, changed: Sequence[_Wanted]
 ) -> None:
-    """Give subscriptions of a namespace to the broker, held to the policies like those of clients (promise S6)."""
+    """Make subscriptions of a namespace at the broker; policies hold for them as for those of clients (promise S6)."""
     requests: list[tuple[m.Subscribe, Meaning | None]] = []
     checks = driver.view.checks
     try:
@@ -155,39 +159,41 @@ async def _subscribe(
         raise SnapshotError(str(version), f"namespace {namespace[:MAX_NAME]!r}: {error}") from error
     draft = Draft(content.schema, content.schema)
     try:
-        for one in changed:
-            there = driver.view.asked.get(one.place)
-            if there is not None and m.about(there).owner != OWNER:
-                raise RefusedError(409, "the broker has a subscription of this id and another owner")
-            requests.append(_request(one, content, compiled_for))
+        for wanted in changed:
+            existing = driver.view.subscriptions.get(wanted.place)
+            if existing is not None and m.about(existing).owner != OWNER:
+                raise RefusedError(409, "the broker has a subscription with this id and another owner")
+            requests.append(_request(wanted, content, compiled_for))
         draft_many(checks, draft, namespace, requests, _RIGHTS)
     except TamisError as error:
         bad = changed[len(draft.checked) if len(requests) == len(changed) else len(requests)].message.id
         raise SnapshotError(str(version), f"subscription {bad!r}: {error}") from error
-    pairs = [(one.place[0], message) for one, (message, _) in zip(changed, requests, strict=True)]
+    pairs = [(wanted.place[0], message) for wanted, (message, _) in zip(changed, requests, strict=True)]
     answer = await driver.subscribe(pairs, _RIGHTS, drafts={namespace: draft})
     if isinstance(answer, Rejection):
         culprit = f"namespace {namespace!r}" if answer.row is None else f"subscription {pairs[answer.row][1].id!r}"
         raise SnapshotError(str(version), f"{culprit}: {answer.error}") from answer.error
 
 
-def _request(one: _Wanted, content: Content, compiled_for: Schema) -> tuple[m.Subscribe, Meaning | None]:
+def _request(wanted: _Wanted, content: Content, compiled_for: Schema) -> tuple[m.Subscribe, Meaning | None]:
     """Return a subscription with its document, and its meaning if that was compiled under the types of the broker."""
-    if one.compiled is None:
-        return one.message, None
-    filter, meaning = _written(one.compiled, content, compiled_for, one.about.text)
-    return msgspec.structs.replace(one.message, filter=filter), meaning
+    if wanted.compiled is None:
+        return wanted.message, None
+    filter, meaning = _written(wanted.compiled, content, compiled_for, wanted.about.text)
+    return msgspec.structs.replace(wanted.message, filter=filter), meaning
 
 
-def _written(one: Subscription, content: Content, compiled_for: Schema, text: str) -> tuple[bytes, Meaning | None]:
+def _written(
+    subscription: Subscription, content: Content, compiled_for: Schema, text: str
+) -> tuple[bytes, Meaning | None]:
     """Return the document of a subscription, and its meaning if that is the same under the types of the broker."""
-    if _is_typed(one, content.schema, compiled_for):  # what was compiled there need not be parsed here
-        return content.write_filter(one.filters), one.filters
+    if _has_same_types(subscription, content.schema, compiled_for):  # compiled already: the text need not be parsed
+        return content.write_filter(subscription.filters), subscription.filters
     return msgspec.json.encode(to_json(parse(text))), None
 
 
-def _is_typed(one: Subscription, here: Schema, there: Schema) -> bool:
+def _has_same_types(subscription: Subscription, schema: Schema, compiled_for: Schema) -> bool:
     """Whether every attribute of a subscription has the same type in two schemas: its meaning is the same."""
-    names = {part.attribute for filter in one.filters for part in filter.constraints}
-    is_plain = all(filter.rest is None for filter in one.filters)
-    return is_plain and all(name in here and here[name] == there.get(name) for name in names)
+    names = {part.attribute for filter in subscription.filters for part in filter.constraints}
+    is_plain = all(filter.rest is None for filter in subscription.filters)
+    return is_plain and all(name in schema and schema[name] == compiled_for.get(name) for name in names)

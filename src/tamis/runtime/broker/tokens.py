@@ -35,7 +35,7 @@ LOCAL = "local"
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the file knows of one token; ``broker`` is the name of the broker that links with it, if one does."""
+    """One token in the file; ``broker`` is the name of the broker that links with it, if it is for a link."""
 
     name: str
     sha256: str
@@ -80,8 +80,9 @@ class Tokens:
         self.path = path
         #: Why the file as it is now cannot be read, "" when it can; until then the last valid state is in force.
         self.problem = ""
-        self._seen: tuple[int, int, int] | None = None
-        self._known: dict[str, Token] | None = None
+        #: The stamp of the file when it was read last; None: it must be read again.
+        self._read_stamp: tuple[int, int, int] | None = None
+        self._by_digest: dict[str, Token] | None = None
         self._revoked: frozenset[str] = frozenset()
 
     def add(self, name: str, **fields: object) -> str:
@@ -92,10 +93,10 @@ class Tokens:
         described = {"name": name, "sha256": _digest(secret), "created": time.time(), **fields}
         token = _checked(msgspec.convert(described, Token))
         with self._locked() as directory:
-            known = self._read()
-            if any(one.name == name for one in known):
+            tokens = self._read()
+            if any(existing.name == name for existing in tokens):
                 raise RefusedError(409, f"token {name!r} exists already; revoke it first or choose another name")
-            self._write([*known, token], directory)
+            self._write([*tokens, token], directory)
         return secret
 
     def revoke(self, name: str) -> bool:
@@ -103,18 +104,18 @@ class Tokens:
         if not self.path.exists():
             return False
         with self._locked() as directory:
-            known = self._read()
-            kept = [one for one in known if one.name != name or one.revokes]
-            if len(kept) < len(known):
+            tokens = self._read()
+            kept = [token for token in tokens if token.name != name or token.revokes]
+            if len(kept) < len(tokens):
                 self._write(kept, directory)
-        return len(kept) < len(known)
+        return len(kept) < len(tokens)
 
     def revoke_foreign(self, name: str, digest: str) -> None:
         """Revoke a JWT by its SHA-256, or by ``jti-`` and the SHA-256 of its ``jti``; ``name`` is for people."""
         with self._locked() as directory:
-            known = self._read()
-            if not any(token.revokes == digest for token in known):
-                self._write([*known, Token(name, "", time.time(), revokes=digest)], directory)
+            tokens = self._read()
+            if not any(token.revokes == digest for token in tokens):
+                self._write([*tokens, Token(name, "", time.time(), revokes=digest)], directory)
 
     def revoked(self) -> frozenset[str]:
         """Return the digests of the tokens of other issuers that were revoked."""
@@ -128,13 +129,13 @@ class Tokens:
     def find(self, secret: str) -> Token | None:
         """Return the live token that a secret belongs to."""
         digest = _digest(secret)
-        found = next((one for one in self._look().values() if hmac.compare_digest(one.sha256, digest)), None)
-        return found if found is not None and self._is_live(found) else None
+        token = next((token for token in self._look().values() if hmac.compare_digest(token.sha256, digest)), None)
+        return token if token is not None and self._is_live(token) else None
 
     def is_live(self, digest: str) -> bool:
         """Whether the token with this SHA-256 is still valid; a new token of the same name is another one."""
-        found = self._look().get(digest)
-        return found is not None and self._is_live(found)
+        token = self._look().get(digest)
+        return token is not None and self._is_live(token)
 
     def _is_live(self, token: Token) -> bool:
         return token.expires is None or token.expires > time.time()
@@ -142,42 +143,42 @@ class Tokens:
     def _look(self) -> dict[str, Token]:
         """Return the tokens by digest; the last valid state while the file cannot be read, `StoreError` without one."""
         try:
-            seen = self._stamp()
-            if seen != self._seen or self._known is None:
+            stamp = self._stamp()
+            if stamp != self._read_stamp or self._by_digest is None:
                 self._take(self._read())
-                self._seen, self.problem = seen, ""
+                self._read_stamp, self.problem = stamp, ""
         except FileNotFoundError:
             self._take([])
-            self._seen, self.problem = None, ""
+            self._read_stamp, self.problem = None, ""
         except StoreError as error:
-            if self._known is None:
+            if self._by_digest is None:
                 raise
-            self._seen, self.problem = None, str(error)
-        return self._known or {}
+            self._read_stamp, self.problem = None, str(error)
+        return self._by_digest or {}
 
     def _take(self, tokens: list[Token]) -> None:
-        self._known = {token.sha256: token for token in tokens if not token.revokes}
+        self._by_digest = {token.sha256: token for token in tokens if not token.revokes}
         self._revoked = frozenset(token.revokes for token in tokens if token.revokes)
 
     def _stamp(self) -> tuple[int, int, int]:
-        """Return what changes whenever the file does."""
+        """Return the time, size and inode of the file, of which one differs after every change."""
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             raise
         except OSError as error:
             raise StoreError(str(self.path), f"not readable: {error.strerror}") from None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> list[Token]:
-        """Return what the file says now; `StoreError` when that is not a list of tokens."""
+        """Return the tokens in the file; `StoreError` when its contents are not a list of tokens."""
         try:
             tokens = msgspec.json.decode(self.path.read_bytes(), type=list[Token])
         except FileNotFoundError:
             return []
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
             raise StoreError(str(self.path), f"not a file of tokens: {error}") from None
-        if bad := [one.name for one in tokens if not _is_name(one.name)]:
+        if bad := [token.name for token in tokens if not _is_name(token.name)]:
             raise StoreError(str(self.path), f"{bad[0]!r} cannot be the name of a token")
         return tokens
 
@@ -197,7 +198,7 @@ class Tokens:
             os.replace(draft, self._mark_path)
 
     def follow(self, version: int, tokens: bytes) -> bool:
-        """Take over the store's copy unless this file is that version or comes from it.
+        """Replace this file by the store's copy unless it is that version or comes from it.
 
         Returns whether changes that were made here, while another broker served, were put aside: they are kept in
         ``tokens.json.replaced``.
@@ -205,9 +206,9 @@ class Tokens:
         mark = self._read_mark()
         if not version or mark.version == version:
             return False
-        mine = self.as_json() if self.path.exists() else b""
-        is_changed = bool(mine) and hashlib.sha256(mine).hexdigest() != mark.sha256 and mine != tokens
-        with self._locked() as directory:
+        with self._locked() as directory:  # a token that is added here meanwhile is put aside, too
+            mine = self.as_json() if self.path.exists() else b""
+            is_changed = bool(mine) and hashlib.sha256(mine).hexdigest() != mark.sha256 and mine != tokens
             if is_changed:
                 self.path.with_suffix(".json.replaced").write_bytes(self.path.read_bytes())
                 self.path.with_suffix(".json.replaced").chmod(0o600)
@@ -222,7 +223,7 @@ class Tokens:
     def _read_mark(self) -> _Mark:
         try:
             return msgspec.json.decode(self._mark_path.read_bytes(), type=_Mark)
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return _Mark()
 
     @contextlib.contextmanager
@@ -257,7 +258,7 @@ def _checked(token: Token) -> Token:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a token may be called so: links are named after principals, with colons between the parts."""
+    """Whether a token may have this name: links are named after principals, with colons between the parts."""
     return bool(name) and name.isprintable() and ":" not in name and name != LOCAL
 
 

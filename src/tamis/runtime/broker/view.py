@@ -116,9 +116,9 @@ class BrokerView:
     # Subscriptions
 
     @property
-    def asked(self) -> dict[Place, m.Subscribe]:
+    def subscriptions(self) -> dict[Place, m.Subscribe]:
         """Every subscription of a client; it changes while the broker runs."""
-        return self._edge.registry.asked
+        return self._edge.registry.subscriptions
 
     @property
     def checks(self) -> Checks:
@@ -135,18 +135,19 @@ class BrokerView:
         return self._edge.checks.content.learns
 
     def state_of(self, place: Place) -> m.State:
-        """Return how far a subscription has come."""
-        if place not in self.asked:
+        """Return the state of a subscription."""
+        if place not in self.subscriptions:
             return m.State.CANCELLED
         if self._edge.registry.is_waiting([place]):
             return m.State.PENDING
         return m.State.ACTIVE if is_active(self._edge.broker, *place) else m.State.ACCEPTED
 
     def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
-        """Return what a subscription means; it may be gone meanwhile."""
-        known = self._edge.broker.table.interests(place[0]).get(place[1])  # one look: another thread may remove it
+        """Return the filters of a subscription, also of a subscription that has ended meanwhile."""
+        # A single lookup, because another thread may remove the interest.
+        interest = self._edge.broker.table.interests(place[0]).get(place[1])
         content = self._edge.checks.content.of(message.namespace)
-        return content.read_filter(message.filter) if known is None else known.filters
+        return content.read_filter(message.filter) if interest is None else interest.filters
 
     async def readers_of(self, raw: Mapping[str, Any], namespace: str) -> Readers:
         """Return the subscriptions that an event would match, by client; they are searched for beside the loop."""
@@ -166,7 +167,7 @@ class BrokerView:
         return self._edge.broker.missing(*place)
 
     def n_suppressed(self, neighbour: Link) -> int:
-        """Return how many subscriptions a neighbour was not told of."""
+        """Return how many subscriptions were not announced to a neighbour, because others cover them."""
         summaries: Mapping[str, Summary] = self._edge.broker.table.summaries.get(neighbour, {})
         return sum(summary.n_suppressed for summary in summaries.values())
 
@@ -197,7 +198,7 @@ class BrokerView:
         return self._machine.node.ends.links()
 
     def waiting_for(self, link: Link) -> int:
-        """Return how many messages wait for a link; 0 for one that is not there."""
+        """Return how many messages wait for a link; 0 for a link that does not exist."""
         end = self._machine.node.ends.get(link)
         return 0 if end is None else len(end.outbox)
 
@@ -216,7 +217,7 @@ class BrokerView:
         return self._machine.is_neighbour(link)
 
     def link(self, neighbour: Link) -> LinkView:
-        """Return how a link to another broker fares."""
+        """Return the state and the counts of a link to another broker."""
         return LinkView(self._machine, self._edge.broker, neighbour)
 
     # Disk

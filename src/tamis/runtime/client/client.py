@@ -182,8 +182,8 @@ class Client:
     ) -> None:
         """Publish an event, or several in order; returns when the broker has them on disk.
 
-        Events that several tasks publish at the same time travel together. `RefusedError` says why one was not taken;
-        `ConnectionLostError` that the client was closed before it knew.
+        Events that several tasks publish at the same time travel together. Raises `RefusedError` if the broker refuses
+        an event, and `ConnectionLostError` if the client is closed before the broker has answered.
 
         ``traceparent`` (W3C Trace Context) names the span that publishes them, for brokers with traces; by default it
         is the current span of OpenTelemetry, if the program uses it.
@@ -191,8 +191,8 @@ class Client:
         parent = current_traceparent() if traceparent is None else traceparent
         if parent and read_traceparent([parent]) is None:
             parent = ""  # as over HTTP: a header that is not well-formed is ignored
-        given = [events] if isinstance(events, Mapping) else list(events)
-        payloads = [encode_event(one) for one in given]
+        batch = [events] if isinstance(events, Mapping) else list(events)
+        payloads = [encode_event(event) for event in batch]
         async with self._room:
             await self._room.wait_for(lambda: len(self._session.publishing) < MAX_WAITING)
             self._demand_open()
@@ -218,7 +218,7 @@ class Client:
         max_deliveries: int = 0,
         wait: m.State = m.State.ACTIVE,
     ) -> ClientSubscription:
-        """Ask for events; returns an iterator of deliveries when every broker that must know of it does.
+        """Make a subscription; returns an iterator of deliveries when every broker that needs the subscription has it.
 
         When neighbours of the broker have not confirmed it for long, `RefusedError` (504) names them; the subscription
         stays, and becomes active when they do. ``wait="accepted"`` returns as soon as it is on the broker's disk.
@@ -229,11 +229,11 @@ class Client:
         without an acknowledgement at the end of ``max_deliveries`` connections goes to the dead letters.
         After the first of these it comes alone: the next ones follow when it is acknowledged, or after 30 seconds.
         """
-        given = secrets.token_hex(8) if id is None else id
-        message = _asking(given, filter, namespace, durable, expires, metadata, fields, max_deliveries)
+        chosen_id = secrets.token_hex(8) if id is None else id
+        message = _subscribe_message(chosen_id, filter, namespace, durable, expires, metadata, fields, max_deliveries)
         self._say(message)
-        (found,) = await _all_reached(self, self._session, [message], wait)
-        return found
+        (subscription,) = await _all_reached(self, self._session, [message], wait)
+        return subscription
 
     async def subscribe_many(
         self,
@@ -244,12 +244,12 @@ class Client:
         expires: float | None = None,
         wait: m.State = m.State.ACTIVE,
     ) -> list[ClientSubscription]:
-        """Ask for many things at once, filters by id; returns their iterators in this order.
+        """Make many subscriptions at once, filters by id; returns their iterators in this order.
 
-        They travel together, and the broker takes each message of them in one step. `RefusedError` says why one was
-        not taken; the others that were taken stay, so the same call may be made again.
+        They travel together, and the broker takes each message of them in one step. Raises `RefusedError` if one is
+        refused; the others that were accepted stay, so the same call may be made again.
         """
-        messages = [_asking(id, one, namespace, durable, expires, None) for id, one in filters.items()]
+        messages = [_subscribe_message(id, filter, namespace, durable, expires, None) for id, filter in filters.items()]
         for start in range(0, len(messages), AT_ONCE):
             self._say(m.SubscribeBatch(tuple(messages[start : start + AT_ONCE])))
         return await _all_reached(self, self._session, messages, wait)
@@ -264,26 +264,26 @@ class Client:
         metadata: Mapping[str, str] | None = None,
         wait: m.State = m.State.ACTIVE,
     ) -> None:
-        """Change the filter of a subscription in one step; returns when every broker that must know of it does.
+        """Change the filter of a subscription in one step; returns when every broker that needs the change has it.
 
         Its iterator goes on. Events that match the old and the new filter come without a gap, those that match the new
-        one alone come when the change is active. `RefusedError` says why the broker did not take the change; the
-        subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are given.
+        one alone come when the change is active. Raises `RefusedError` if the broker refuses the change; the
+        subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are passed.
         """
         reader = self._session.readers.get((namespace, id))
         if not isinstance(reader, ClientSubscription):
             raise UnknownSubscriptionError(id)
-        message = _asking(id, filter, namespace, reader.is_durable, expires, metadata)
+        message = _subscribe_message(id, filter, namespace, reader.is_durable, expires, metadata)
         async with reader.changing:
             if not isinstance(reader.message, m.Subscribe):
                 raise UnknownSubscriptionError(id)
             self._demand_open()
-            change = self._session.change(reader, _replacing(reader.message, message, expires, metadata))
+            change = self._session.change(reader, _update_message(reader.message, message, expires, metadata))
             self._news.set()
             await reader.changed(change, wait)
 
     async def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Ask no longer; returns when the broker knows."""
+        """End a subscription; returns when the broker has ended it."""
         reader = self._session.readers.get((namespace, id))
         if not isinstance(reader, ClientSubscription):
             reader = ClientSubscription(self, m.Subscribe(id, b"", namespace))
@@ -377,7 +377,7 @@ class Client:
 async def _all_reached(
     client: Client, session: ClientSession, messages: Sequence[m.Subscribe], wait: m.State
 ) -> list[ClientSubscription]:
-    """Have a reader for each subscription, and wait until all have come so far; none is kept otherwise."""
+    """Make a reader for each subscription, and wait until all have this state; after an error none is kept."""
     readers = [ClientSubscription(client, message) for message in messages]
     for reader in readers:
         session.follow(reader)
@@ -396,7 +396,7 @@ def _resolve(done: asyncio.Future[None], error: TamisError | None) -> None:
         done.set_result(None) if error is None else done.set_exception(error)
 
 
-def _asking(
+def _subscribe_message(
     id: SubscriptionId,
     filter: str | Mapping[str, Any],
     namespace: str,
@@ -406,7 +406,7 @@ def _asking(
     fields: Sequence[str] = (),
     max_deliveries: int = 0,
 ) -> m.Subscribe:
-    """Return what a client says to subscribe; a filter that is none raises."""
+    """Return the message that makes a subscription; an invalid filter raises."""
     text, now = filter if isinstance(filter, str) else msgspec.json.encode(filter).decode(), time.time()
     if isinstance(fields, str):
         raise ModelError(f"fields: a list of names, not the text {fields!r}")
@@ -415,10 +415,10 @@ def _asking(
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(filter))), namespace, until, msgspec.json.encode(about))
 
 
-def _replacing(
+def _update_message(
     former: m.Subscribe, message: m.Subscribe, expires: float | None, metadata: Mapping[str, str] | None
 ) -> m.Subscribe:
-    """Return what a client says to change a subscription; what it does not name stays as it was."""
+    """Return the message that changes a subscription; fields that it does not name stay as they were."""
     before, about = m.about(former), m.about(message)
     kept = before.metadata if metadata is None else about.metadata
     most = before.max_deliveries

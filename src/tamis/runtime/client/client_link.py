@@ -1,8 +1,9 @@
 """A client's end of its link: what to send, what was received, how far its reader is. No socket, no clock.
 
-Every client claims the same life, so that it goes on with the stream of its name even when it remembers nothing: the
-broker's greeting says which message it received last, and the first message that comes says where the other direction
-stands. Only a broker that lost its disk begins again; then everything that was not acknowledged is said again.
+Every client uses the same epoch, so that it continues the stream of its name even when it has no state: the broker's
+greeting has the number of the last message that it received, and the first message that comes has the number at which
+the other direction continues. Only a broker that lost its disk begins again; then everything that was not acknowledged
+is sent again.
 
 A message counts as read when every subscription that it was handed to has acknowledged it, and all before it. That
 number is the *cursor*: it is sent to the broker, and a client may keep it in a file to continue after a crash.
@@ -49,17 +50,17 @@ class ClientLink:
         #: Messages without a number yet.
         self.unsent: list[Outgoing] = []
         #: ``{number: handles}``: the messages that readers still have to acknowledge, in order. The first one of a dict
-        #: would be found behind the places of all that were deleted.
+        #: would be found behind the slots of all that were deleted.
         self.unread: OrderedDict[int, int] = OrderedDict()
         self._end = StreamEnd(name, CLIENT_EPOCH)
         self._wire = Wire()
         #: What was sent and not acknowledged, by number.
         self._sent: dict[int, Outgoing] = {}
-        #: Whether a message of the present wire has said where the broker's stream stands.
+        #: Whether a message of the present wire has given the position of the broker's stream.
         self._is_placed = False
         #: The cursor that was sent to the broker, and the last message that the broker has acknowledged.
-        self._told = 0
-        self._heard = 0
+        self._sent_cursor = 0
+        self._last_acknowledged = 0
         #: Acknowledged by the first frame of a wire; confirmed when the words beside it were dealt with.
         self._acknowledged: list[Outgoing] = []
 
@@ -71,10 +72,10 @@ class ClientLink:
     @property
     def waiting(self) -> set[bytes]:
         """The messages that the broker has not acknowledged."""
-        return {one.body for one in (*self._sent.values(), *self.unsent)}
+        return {outgoing.body for outgoing in (*self._sent.values(), *self.unsent)}
 
     def lost(self) -> None:
-        """Take note that the wire is gone."""
+        """Note that the wire is lost."""
         self.is_up = False
 
     def greeting(self) -> bytes:
@@ -82,7 +83,7 @@ class ClientLink:
         return join_frames([encode_frame(Frame(CLIENT_EPOCH, self.broker or self.cursor.epoch, 0, self.cursor.number))])
 
     def take(self, packet: bytes) -> list[tuple[int, m.Message]]:
-        """Take a packet; return what is new in it, words under number 0. Deal with it, then call `settle`."""
+        """Take a packet; return its new messages, words under number 0. Handle them, then call `settle`."""
         messages: list[tuple[int, m.Message]] = []
         for data in split_frames(packet, self.name):
             frame = decode_frame(data, self.name)
@@ -94,28 +95,28 @@ class ClientLink:
                 self._go_on(frame)
             if frame.body:
                 messages += self._message(frame)
-            self._heard = max(self._heard, frame.ack)
+            self._last_acknowledged = max(self._last_acknowledged, frame.ack)
         return messages
 
     def settle(self) -> None:
-        """Confirm what the broker has acknowledged; after its words, for a refusal comes with the acknowledgement."""
+        """Confirm what the broker has acknowledged, after words are handled: refusals come with acknowledgements."""
         acknowledged, self._acknowledged = self._acknowledged, []
-        self._end.acknowledge(self._heard)
-        acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= self._heard]
+        self._end.acknowledge(self._last_acknowledged)
+        acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= self._last_acknowledged]
         for outgoing in acknowledged:
             outgoing.confirmed()
 
     def packet(self) -> bytes | None:
-        """Return what is to be sent now, None when there is nothing."""
+        """Return the packet to send now, None when there is nothing to send."""
         if not self.is_up:
             return None
         while self.unsent and len(self._sent) < WINDOW.messages:
             self._end.append(self.unsent[0].body)
             self._sent[self._end.sent] = self.unsent.pop(0)
-        self._wire.owes_answer = self._told != self.cursor.number
+        self._wire.owes_answer = self._sent_cursor != self.cursor.number
         mark = Mark(self.broker, self.cursor.number, self._end.sent, CLIENT_EPOCH)
         frames = self._wire.take(self._end, mark, WINDOW, lambda link, after, limit: [])
-        self._told = self.cursor.number if frames else self._told
+        self._sent_cursor = self.cursor.number if frames else self._sent_cursor
         return join_frames(map(encode_frame, self._with_words(frames))) if frames else None
 
     def hand_out(self, number: int, handles: int) -> None:
@@ -142,7 +143,7 @@ class ClientLink:
             yield frame
 
     def _meet(self, frame: Frame) -> None:
-        """Begin with a life of the broker: the first one that is met, or one that lost its disk."""
+        """Begin with a life of the broker: the first life, or the next one of a broker that lost its disk."""
         is_first = not self.broker
         self.unsent = [*self._sent.values(), *self.unsent]
         self._sent, self._end = {}, StreamEnd(self.name, CLIENT_EPOCH)
@@ -151,17 +152,17 @@ class ClientLink:
             self.unread.clear()
             self.cursor = Cursor(frame.epoch, 0)
         self._come_up(frame)
-        self._told = 0
+        self._sent_cursor = 0
 
     def _go_on(self, frame: Frame) -> None:
-        """Go on on a new wire: what the broker has is confirmed, the rest is sent again under the same numbers."""
+        """Continue on a new wire: what the broker has is confirmed, the rest is sent again under the same numbers."""
         self._acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= frame.ack]
         numbers = self._end.resume(frame.epoch, frame.ack)
         self._sent = {numbers[old]: outgoing for old, outgoing in self._sent.items()}
         self._come_up(frame)
 
     def _come_up(self, frame: Frame) -> None:
-        self._heard, self.is_up, self._wire = frame.ack, True, Wire.of(self._end)
+        self._last_acknowledged, self.is_up, self._wire = frame.ack, True, Wire.of(self._end)
         self._is_placed = False
 
     def _message(self, frame: Frame) -> list[tuple[int, m.Message]]:

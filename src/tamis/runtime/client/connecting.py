@@ -105,8 +105,9 @@ class SyncClient:
     def subscribe_many(
         self, filters: Mapping[SubscriptionId, str | Mapping[str, Any]], **options: Any
     ) -> list[SyncSubscription]:
-        """Ask for many things at once; see `Client.subscribe_many`."""
-        return [SyncSubscription(self, one) for one in self._run(self._client.subscribe_many(filters, **options))]
+        """Make many subscriptions at once; see `Client.subscribe_many`."""
+        subscriptions = self._run(self._client.subscribe_many(filters, **options))
+        return [SyncSubscription(self, subscription) for subscription in subscriptions]
 
     def update(self, id: SubscriptionId, filter: str | Mapping[str, Any], **options: Any) -> None:
         """Change the filter of a subscription in one step; see `Client.update`."""
@@ -139,16 +140,16 @@ class SyncSubscription:
         self.id = subscription.id
 
     def __iter__(self) -> Iterator[SyncDelivery]:
-        while (found := self.next()) is not None:
-            yield found
+        while (delivery := self.next()) is not None:
+            yield delivery
 
     def next(self, timeout: float | None = None) -> SyncDelivery | None:
         """Return the next delivery; None when the subscription has ended, TimeoutError when none came in time."""
         try:
-            found = self._client._run(_next(self._subscription, timeout))
+            delivery = self._client._run(_next(self._subscription, timeout))
         except StopAsyncIteration:
             return None
-        return None if found is None else SyncDelivery(found, self._client)
+        return None if delivery is None else SyncDelivery(delivery, self._client)
 
     @property
     def missed(self) -> int:
@@ -177,6 +178,6 @@ async def _opened(url: str | Sequence[str], options: Mapping[str, Any]) -> Clien
 
 async def _next(subscription: ClientSubscription, timeout: float | None) -> Delivery | None:
     async with asyncio.timeout(timeout):
-        async for found in subscription:
-            return found
+        async for delivery in subscription:
+            return delivery
     return None

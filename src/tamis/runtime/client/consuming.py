@@ -89,20 +89,20 @@ class Consumer:
 
     def take(self, *, wait: float = 0.0) -> list[SharedDelivery]:
         """Return messages that no other consumer holds; waits up to ``wait`` seconds for the first."""
-        asked = {"consumer": self.name, "limit": self.batch, "seconds": self.seconds, "wait": wait}
-        messages = self._post("take", asked)["messages"]
-        if gaps := [one["cursor"] for one in messages if "gap" in one]:  # what was never queued cannot be dealt with
+        request = {"consumer": self.name, "limit": self.batch, "seconds": self.seconds, "wait": wait}
+        messages = self._post("take", request)["messages"]
+        if gaps := [message["cursor"] for message in messages if "gap" in message]:  # a gap has no event to deal with
             self.settle(acknowledge=gaps)
         return [
-            SharedDelivery(one["id"], one["event"], one["deliveries"], one["cursor"], self)
-            for one in messages
-            if "gap" not in one
+            SharedDelivery(message["id"], message["event"], message["deliveries"], message["cursor"], self)
+            for message in messages
+            if "gap" not in message
         ]
 
     def settle(self, *, acknowledge: list[str] | None = None, release: list[str] | None = None) -> list[str]:
         """Acknowledge messages by their cursors, or give them back; returns those that another consumer has."""
-        asked = {"consumer": self.name, "acknowledge": acknowledge or [], "release": release or []}
-        late: list[str] = self._post("settle", asked)["late"]
+        request = {"consumer": self.name, "acknowledge": acknowledge or [], "release": release or []}
+        late: list[str] = self._post("settle", request)["late"]
         return late
 
     def dead_letters(self, *, after: str = "", limit: int = 256) -> dict[str, Any]:
@@ -119,12 +119,12 @@ class Consumer:
         """Forget dead letters, some or all up to a cursor; returns how many."""
         return int(self._post("dead/drop", _chosen(cursors, upto))["dropped"])
 
-    def _path(self, what: str) -> str:
-        return f"/v1/subscriptions/{quote(self.id, safe='')}/{what}"
+    def _path(self, action: str) -> str:
+        return f"/v1/subscriptions/{quote(self.id, safe='')}/{action}"
 
-    def _post(self, what: str, body: Any) -> Any:
+    def _post(self, action: str, body: Any) -> Any:
         query = {"namespace": self.calls.namespace}
-        return msgspec.json.decode(self.calls.call("POST", self._path(what), query, msgspec.json.encode(body)))
+        return msgspec.json.decode(self.calls.call("POST", self._path(action), query, msgspec.json.encode(body)))
 
 
 def _chosen(cursors: list[str] | None, upto: str | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A broker over plain HTTP, for programs that keep their own place: read by cursor, acknowledge, publish once.
 
 Every call here may be made twice with the effect of one, so a call that fails on the way is made again, with growing
-pauses, until ``patience`` is over: a broker that is restarted meanwhile is not noticed. Only the standard library is
+pauses, until ``patience`` is over: callers do not notice a restart of the broker. Only the standard library is
 needed, for this runs in Spark's workers, too.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["HttpCalls", "LogPage"]
 #: Seconds before a call is made again, at first and at most, and until one counts as lost.
 FIRST_PAUSE, LONGEST_PAUSE, DEADLINE = 0.05, 2.0, 30.0
 
-#: A broker that answers so can do it later: it starts, or its disk is full.
+#: Statuses after which the same call may succeed later: the broker starts, or its disk is full.
 _LATER = frozenset({502, 503, 504, 507})
 
 
@@ -56,37 +56,38 @@ class HttpCalls:
         check_encrypted(self.url, self.token, insecure=self.insecure)
 
     def subscribe(self, id: str, filter: str) -> None:
-        """Have a durable subscription; one that is there already must ask the same."""
+        """Make a durable subscription, unless it exists; an existing one must have the same filter."""
         try:
             body = {"id": id, "filter": filter, "namespace": self.namespace, "durable": True}
             self.call("POST", "/v1/subscriptions", body=msgspec.json.encode(body))
         except RefusedError as error:
             if error.code != 409:
                 raise
-            found = msgspec.json.decode(self.call("GET", f"/v1/subscriptions/{quote(id, safe='')}", self._whose()))
-            if found["filter"] != filter:
+            path = f"/v1/subscriptions/{quote(id, safe='')}"
+            existing = msgspec.json.decode(self.call("GET", path, self._namespace_query()))
+            if existing["filter"] != filter:
                 raise RefusedError(
-                    409, f"subscription {id!r} exists already, with the filter {found['filter']}"
+                    409, f"subscription {id!r} exists already, with the filter {existing['filter']}"
                 ) from None
 
     def read_log(self, id: str, *, after: str = "", upto: str = "", limit: int = 1_000) -> LogPage:
-        """Return messages behind a cursor, up to another one; ``limit=0`` tells only where the log stands."""
+        """Return messages behind a cursor, up to another one; ``limit=0`` returns only the bounds of the log."""
         bounds = {name: value for name, value in (("after", after), ("upto", upto)) if value}
-        answer = self.call("GET", self._of(id, "log"), self._whose() | bounds | {"limit": str(limit)})
+        answer = self.call("GET", self._of(id, "log"), self._namespace_query() | bounds | {"limit": str(limit)})
         return msgspec.json.decode(answer, type=LogPage)
 
     def acknowledge(self, id: str, cursor: str) -> None:
-        """Say that everything up to a cursor was dealt with."""
-        self.call("POST", self._of(id, "acknowledge"), self._whose(), msgspec.json.encode({"cursor": cursor}))
+        """Acknowledge everything up to a cursor."""
+        self.call("POST", self._of(id, "acknowledge"), self._namespace_query(), msgspec.json.encode({"cursor": cursor}))
 
     def publish_once(self, events: bytes, *, producer: str, number: int, after: int | None = None) -> bool:
         """Publish a batch as NDJSON unless this number of the producer was taken before; returns whether it is new.
 
         With ``after`` a broker whose last number of the producer is another one refuses the batch (409).
         """
-        asked = self._whose() | {"producer": producer, "number": str(number)}
-        asked |= {} if after is None else {"after": str(after)}
-        answer = self.call("POST", "/v1/events", asked, events, "application/x-ndjson")
+        query = self._namespace_query() | {"producer": producer, "number": str(number)}
+        query |= {} if after is None else {"after": str(after)}
+        answer = self.call("POST", "/v1/events", query, events, "application/x-ndjson")
         return not msgspec.json.decode(answer)["duplicate"]
 
     def find_number(self, producer: str) -> int | None:
@@ -97,16 +98,16 @@ class HttpCalls:
 
     def read_audit(self, *, before: int | None = None, limit: int = 100) -> dict[str, Any]:
         """Return a page of the audit, the newest first, and the ``before`` of the next page as ``next``."""
-        asked = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
-        found: dict[str, Any] = msgspec.json.decode(self.call("GET", "/v1/audit", asked))
-        return found
+        query = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
+        page: dict[str, Any] = msgspec.json.decode(self.call("GET", "/v1/audit", query))
+        return page
 
     # Inside
 
-    def _of(self, id: str, what: str) -> str:
-        return f"/v1/subscriptions/{quote(id, safe='')}/{what}"
+    def _of(self, id: str, action: str) -> str:
+        return f"/v1/subscriptions/{quote(id, safe='')}/{action}"
 
-    def _whose(self) -> dict[str, str]:
+    def _namespace_query(self) -> dict[str, str]:
         return {"namespace": self.namespace}
 
     def call(
@@ -142,7 +143,7 @@ class HttpCalls:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """Return what the broker says is wrong."""
+    """Return the error in the broker's answer, or its status when the answer has none."""
     with error:
         text = error.read(64 * 1024)
     try:
@@ -158,5 +159,5 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-# No proxy: what the environment names for the web knows no broker of this machine.
+# No proxy: the proxy that the environment names cannot reach a broker of this machine.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)

@@ -32,13 +32,13 @@ class RuleCalls:
 
     def find_foreign(self, rules: Sequence[FileRule]) -> list[FileRule]:
         """Return subscriptions that have the ids of rules and belong to another set, or to none."""
-        found = (self._find(rule) for rule in rules)
-        return [rule for rule in found if rule is not None and rule.metadata.get(SET) != self.set_name]
+        existing = (self._find(rule) for rule in rules)
+        return [rule for rule in existing if rule is not None and rule.metadata.get(SET) != self.set_name]
 
     def count_fired(self, rule: FileRule) -> tuple[int, int]:
         """Return how many of the last events of the broker a rule matches, and how many there are."""
-        asked = {"filter": _source(rule), "namespace": rule.namespace, "covering": False, "learn": True}
-        answer = msgspec.json.decode(self._call_about(rule, "POST", "/v1/trial", asked))
+        trial = {"filter": _source(rule), "namespace": rule.namespace, "covering": False, "learn": True}
+        answer = msgspec.json.decode(self._call_about(rule, "POST", "/v1/trial", trial))
         return answer["matched"], answer["examined"]
 
     def apply(self, plan: Plan) -> None:
@@ -62,15 +62,15 @@ class RuleCalls:
         except RefusedError as error:
             if method == "DELETE" and error.code == 404:  # it ended meanwhile
                 return b""
-            where = f"{rule.place}: " if rule.place else ""
-            raise RefusedError(error.code, f"{where}rule {rule.id!r}: {error.reason}") from None
+            position = f"{rule.place}: " if rule.place else ""
+            raise RefusedError(error.code, f"{position}rule {rule.id!r}: {error.reason}") from None
 
     def _listed(self, search: str) -> Iterator[FileRule]:
         after: int | None = 0
         while after is not None:
             query = {"search": search, "limit": str(PAGE), "after": str(after)}
             page = msgspec.json.decode(self.calls.call("GET", "/v1/subscriptions", query))
-            yield from (_rule(one) for one in page["subscriptions"] if one["client"] is None)
+            yield from (_rule(shown) for shown in page["subscriptions"] if shown["client"] is None)
             after = page["next"]
 
     def _find(self, rule: FileRule) -> FileRule | None:

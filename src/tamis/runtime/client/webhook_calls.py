@@ -33,11 +33,11 @@ class WebhookCalls:
         return self._call("POST", id, "/rotate", settings)
 
     def suspend(self, id: str) -> dict[str, Any]:
-        """Send nothing until it is resumed."""
+        """Send nothing until `resume` is called."""
         return self._call("POST", id, "/suspend")
 
     def resume(self, id: str) -> dict[str, Any]:
-        """Send what waits, and go on."""
+        """Send what waits, and continue."""
         return self._call("POST", id, "/resume")
 
     def remove(self, id: str) -> None:
@@ -56,5 +56,5 @@ class WebhookCalls:
         path = f"/v1/subscriptions/{quote(id, safe='')}/webhook{action}"
         data = None if body is None else msgspec.json.encode(body)
         answer = self.calls.call(method, path, {"namespace": self.calls.namespace}, data)
-        found: dict[str, Any] = msgspec.json.decode(answer) if answer else {}
-        return found
+        document: dict[str, Any] = msgspec.json.decode(answer) if answer else {}
+        return document

@@ -150,7 +150,7 @@ def compact(data: Path) -> tuple[int, int]:
 def _begin_new_life(store: Store, at: int | None) -> int:
     """Begin a new life behind a copy of some moment, by default that of its last deed; return the moment."""
     stored = store.load()
-    since = max((one.deed.at for one in store.read_audit(limit=1)), default=0) if at is None else at
+    since = max((record.deed.at for record in store.read_audit(limit=1)), default=0) if at is None else at
     neighbours = {link for (link,), _ in records.LINK.items(stored) if not is_client(link)}
     changes = begin_new_life(stored, neighbours, epoch=round(time.time() * 1e6), since=since)
     store.commit([*changes, _deed(store, since)], now=time.time())

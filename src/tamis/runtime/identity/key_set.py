@@ -62,8 +62,9 @@ class KeySet:
         self._config = config
         self._keys: tuple[Key, ...] = ()
         self._stamp: tuple[int, int] | None = None
+        #: When the issuer is asked for its keys next, and when it was asked last.
         self._next = 0.0
-        self._asked = 0.0
+        self._last_request = 0.0
         if not config.keys_url:
             self._read_file()
 
@@ -71,7 +72,7 @@ class KeySet:
         """Return the key that a token names, or the only one of its algorithm when it names none."""
         keys = [key for key in self._keys if key.algorithm == algorithm and id in (None, key.id)]
         if not keys and id is not None:
-            self._next = min(self._next, self._asked + HASTE_SECONDS)  # the issuer may have new keys
+            self._next = min(self._next, self._last_request + HASTE_SECONDS)  # the issuer may have new keys
         return keys[0] if len(keys) == 1 else None
 
     def has(self, mark: str) -> bool:
@@ -79,7 +80,7 @@ class KeySet:
         return any(key.mark == mark for key in self._keys)
 
     async def follow(self) -> None:
-        """Take over new keys for as long as the broker runs."""
+        """Load new keys for as long as the broker runs."""
         while True:
             try:
                 await self.look()
@@ -88,19 +89,20 @@ class KeySet:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Read the file if it has changed, or ask the address if it is time."""
+        """Read the file if it has changed, or request the keys from the address if it is time."""
         if not self._config.keys_url:
             self._read_file()
         elif time.monotonic() >= self._next:
-            self._asked = time.monotonic()
-            self._next = self._asked + REFRESH_SECONDS
+            self._last_request = time.monotonic()
+            self._next = self._last_request + HASTE_SECONDS  # if this request fails
             self._keys = read_keys(await asyncio.to_thread(_fetch, self._config.keys_url), self._config.algorithms)
+            self._next = self._last_request + REFRESH_SECONDS
 
     def _read_file(self) -> None:
         path = Path(self._config.secret_file or self._config.keys)
         try:
-            found = path.stat()
-            if (stamp := (found.st_mtime_ns, found.st_size)) == self._stamp:
+            status = path.stat()
+            if (stamp := (status.st_mtime_ns, status.st_size)) == self._stamp:
                 return
             data = path.read_bytes()
         except OSError as error:

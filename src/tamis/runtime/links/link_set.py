@@ -16,14 +16,14 @@ from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.links.changing import add_link, remove_link
 from tamis.runtime.links.keeping import keep_linked
-from tamis.runtime.links.said import FILES, Said, beside_data
+from tamis.runtime.links.overrides import FILES, LinkOverride, beside_data
 
 if TYPE_CHECKING:
     from tamis.runtime.broker.driver import Driver
 
 __all__ = ["LinkSet"]
 
-#: What only a configuration file may say: they name files anywhere, or what is in the environment.
+#: Settings that only a configuration file may have: they name any file, or an environment variable.
 _OF_FILES_ONLY = ("cells", "token_env")
 
 
@@ -38,7 +38,7 @@ class LinkSet:
         self._changed = asyncio.Event()
 
     def check(self, name: str, settings: Mapping[str, Any]) -> LinkConfig:
-        """Return a link as it is asked for; `ModelError` or `RefusedError` (409) says why it cannot be."""
+        """Return a link with these settings; raise `ModelError` or `RefusedError` (409) if it cannot be added."""
         for field in _OF_FILES_ONLY:
             if field in settings:
                 raise ModelError(f"{field} is for the configuration file; here give token_file")
@@ -51,31 +51,31 @@ class LinkSet:
             raise ModelError(f"link {name!r}: {error}") from None
         if name in self.all:
             raise RefusedError(409, f"there is a link {name!r} already; remove it first")
-        whole = (*self.all.values(), beside_data(link, self._config.data))
-        msgspec.structs.replace(self._config, links=whole).check()
+        links = (*self.all.values(), beside_data(link, self._config.data))
+        msgspec.structs.replace(self._config, links=links).check()
         return link
 
     async def add(self, machine: BrokerMachine, link: LinkConfig, by: Rights, resend_from: str = "") -> int:
         """Add a link; returns, once it is durable, how many events that wait for a dead link are sent over it."""
-        whole, policy = beside_data(link, self._config.data), link.read_policy()
-        record = Said(link, self._in_file(link.name)).record(link.name)
+        resolved, policy = beside_data(link, self._config.data), link.read_policy()
+        record = LinkOverride(link, self._in_file(link.name)).record(link.name)
         spaces = frozenset(link.namespaces) or None
         change = AddLink(link.name, policy, record, drops=link.when_full == "drop", namespaces=spaces)
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         add_link(machine, change, by, done.set_result, resend_from)
-        n = _taken(await done)
-        self.all[link.name], self.policies[link.name] = whole, policy.name
+        n = _count_of(await done)
+        self.all[link.name], self.policies[link.name] = resolved, policy.name
         self._changed.set()
         return n
 
     async def remove(self, machine: BrokerMachine, name: str, by: Rights) -> int:
         """Remove a link; returns, once it is durable, how many events that waited for it were dropped."""
-        change = RemoveLink(name, Said(None, self._in_file(name)).record(name))
+        change = RemoveLink(name, LinkOverride(None, self._in_file(name)).record(name))
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         remove_link(machine, change, by, done.set_result)
         self.all.pop(name, None)  # at once: the neighbour must not connect again
         self._changed.set()
-        return _taken(await done)
+        return _count_of(await done)
 
     async def keep_connected(self, driver: Driver) -> None:
         """Stay connected to every neighbour that has an address, for ever."""
@@ -99,7 +99,8 @@ class LinkSet:
         return next((link for link in self._config.links if link.name == name), None)
 
 
-def _taken(answer: Any) -> int:
+def _count_of(answer: Any) -> int:
+    """Return the count in an answer of a step; raise the `RefusedError` that it may be."""
     if isinstance(answer, RefusedError):
         raise answer
     return int(answer)

@@ -115,8 +115,8 @@ class Identity:
     def check_greeting(self, theirs: Hello) -> None:
         """Raise `RemoteProtocolError` when a peer speaks another protocol, means another peer, or has no token."""
         if theirs.newest < VERSION or theirs.oldest > VERSION:
-            there = f"{theirs.oldest} to {theirs.newest}"
-            problem = f"it speaks versions {there} of the protocol (tamis {theirs.product}), this peer {VERSION}"
+            versions = f"{theirs.oldest} to {theirs.newest}"
+            problem = f"it speaks versions {versions} of the protocol (tamis {theirs.product}), this peer {VERSION}"
             raise RemoteProtocolError(theirs.name, f"{problem}: install the same tamis on both")
         if theirs.to != self.name:
             raise RemoteProtocolError(

@@ -17,7 +17,7 @@ from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.session import ClientSession
-from tamis.runtime.links.said import settle_links
+from tamis.runtime.links.overrides import settle_links
 from tamis.runtime.simulation.disk import SimulatedDisk
 
 __all__ = ["BrokerHost", "ClientHost", "MakeEdge", "WireLimits"]

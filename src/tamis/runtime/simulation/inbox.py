@@ -51,7 +51,7 @@ class ClientInbox:
         self._simulator.pump(self.host)
 
     def unsubscribe(self, message: m.Unsubscribe) -> None:
-        """Ask no longer."""
+        """End a subscription."""
         reader = self.session.readers[message.namespace, message.id]
         reader.message = message
         self.session.say(message)
@@ -76,8 +76,8 @@ class ClientInbox:
         host.wake()
 
     def _note_refusal(self, refusal: m.Refusal) -> None:
-        """Keep a refusal; those of events are said again on a new connection."""
-        if refusal.event is None or all(refusal.event != known.event for known in self.refusals):
+        """Keep a refusal; refusals of events are sent again on a new connection, and kept once."""
+        if refusal.event is None or all(refusal.event != noted.event for noted in self.refusals):
             self.refusals.append(refusal)
 
 

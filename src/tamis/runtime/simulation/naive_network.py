@@ -1,7 +1,7 @@
-"""The naive network, which runs beside every simulated one: each event meets each subscription.
+"""The naive network, which runs beside every simulated one and matches each event with each subscription.
 
-It knows the subscriptions of all clients, and so what each must get. What it delivers and the network does not
-is lost.
+It has the subscriptions of all clients, and so computes what each must get. An event that it delivers and the network
+does not is lost.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class NetworkDelivery:
 
 @dataclass
 class _Client:
-    """A client at a node: what it asks for, and ``{event: subscriptions}`` that it must get."""
+    """A client at a node: its subscriptions, and ``{event: subscriptions}`` that it must get."""
 
     node: str
-    asked: dict[Place, Subscription] = field(default_factory=dict)
+    subscriptions: dict[Place, Subscription] = field(default_factory=dict)
     due: dict[EventId, list[Place]] = field(default_factory=dict)
 
 
 class NaiveNetwork:
-    """Clients, what they ask for, and what they must get.
+    """Clients, their subscriptions, and the events that they must get.
 
     >>> from tamis.model.language.compiler import compile_text
     >>> network = NaiveNetwork()
@@ -67,8 +67,8 @@ class NaiveNetwork:
         self._clients[client] = _Client(node)
 
     def detach_all(self, node: str) -> None:
-        """Forget all clients at a node: it is gone, and they with it."""
-        self._clients = {name: one for name, one in self._clients.items() if one.node != node}
+        """Remove all clients at a node that was removed."""
+        self._clients = {name: client for name, client in self._clients.items() if client.node != node}
 
     def node_of(self, client: str) -> str:
         """Return where a client is; ModelError when there is no such client."""
@@ -77,17 +77,17 @@ class NaiveNetwork:
     def subscribe(
         self, client: str, filters: tuple[Filter, ...], id: SubscriptionId | None, namespace: str
     ) -> SubscriptionId:
-        """Note what a client asks for; return its id, the next number when it has none."""
-        asked = self._client(client).asked
-        given = checked_id(len(asked) if id is None else id)
-        if (namespace, given) in asked:
-            raise DuplicateSubscriptionError(given)
-        asked[namespace, given] = Subscription(given, filters, None, namespace)
-        return given
+        """Add a subscription of a client; return its id, the next number when ``id`` is None."""
+        subscriptions = self._client(client).subscriptions
+        chosen_id = checked_id(len(subscriptions) if id is None else id)
+        if (namespace, chosen_id) in subscriptions:
+            raise DuplicateSubscriptionError(chosen_id)
+        subscriptions[namespace, chosen_id] = Subscription(chosen_id, filters, None, namespace)
+        return chosen_id
 
     def unsubscribe(self, client: str, id: SubscriptionId, namespace: str) -> None:
-        """Note that a client asks no longer."""
-        if self._client(client).asked.pop((namespace, id), None) is None:
+        """Remove a subscription of a client."""
+        if self._client(client).subscriptions.pop((namespace, id), None) is None:
             raise UnknownSubscriptionError(id)
 
     def publish(self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, Place], bool]) -> None:
@@ -95,17 +95,19 @@ class NaiveNetwork:
         for name, client in self._clients.items():
             due = [
                 place
-                for place, one in client.asked.items()
-                if place[0] == namespace and is_active(name, place) and matches_subscription(values, one)
+                for place, subscription in client.subscriptions.items()
+                if place[0] == namespace and is_active(name, place) and matches_subscription(values, subscription)
             ]
             if due:
                 client.due[id] = due
 
-    def count_lost(self, client: str, got: AbstractSet[EventId]) -> int:
-        """Return how many events a client must have got, for what it still asks for, and did not."""
-        known = self._client(client)
-        live: Iterable[EventId] = (id for id, due in known.due.items() if any(place in known.asked for place in due))
-        return sum(id not in got for id in live)
+    def count_lost(self, client: str, received: AbstractSet[EventId]) -> int:
+        """Return how many events a client must have got for its present subscriptions, and did not get."""
+        expected = self._client(client)
+        live: Iterable[EventId] = (
+            id for id, due in expected.due.items() if any(place in expected.subscriptions for place in due)
+        )
+        return sum(id not in received for id in live)
 
     def _client(self, name: str) -> _Client:
         if name not in self._clients:

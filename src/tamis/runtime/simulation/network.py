@@ -127,7 +127,7 @@ class Network:
         return subscription_id
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Let a client ask no longer."""
+        """End a subscription of a client."""
         self._naive.unsubscribe(client, id, namespace)
         self._inboxes[client].unsubscribe(m.Unsubscribe(id, namespace))
 
@@ -138,7 +138,7 @@ class Network:
         *,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Let a client publish an event, or several in one batch."""
+        """Publish an event of a client, or several in one batch."""
         self._naive.node_of(client)
         raws = [events] if isinstance(events, Mapping) else list(events)
         content = self._content.of(namespace)
@@ -148,11 +148,11 @@ class Network:
             self._naive.publish(id, namespace, event, self._is_active)
 
     def run(self, seconds: float | None = None) -> None:
-        """Let the network come to rest, or let so much of its time pass."""
+        """Run until the network is at rest, or for a number of simulated seconds."""
         self._simulator.run(None if seconds is None else self._simulator.now + seconds)
 
     def state(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> m.State:
-        """Return how far a subscription has come, as its client knows."""
+        """Return the last state of a subscription that its client has received."""
         self._naive.node_of(client)
         states = self._inboxes[client].states
         if (namespace, id) not in states:
@@ -164,15 +164,17 @@ class Network:
         self._naive.node_of(client)
         return [
             NetworkDelivery(
-                _publisher(one), self._content.of(one.event.namespace).read_event(one.event.payload), one.subscriptions
+                _publisher(delivery),
+                self._content.of(delivery.event.namespace).read_event(delivery.event.payload),
+                delivery.subscriptions,
             )
-            for one in self._inboxes[client].deliveries
+            for delivery in self._inboxes[client].deliveries
         ]
 
     def refusals(self, client: str) -> list[str]:
         """Return what brokers refused a client, and why, in order."""
         self._naive.node_of(client)
-        return [f"{one.subject}: {one.reason}" for one in self._inboxes[client].refusals]
+        return [f"{refusal.subject}: {refusal.reason}" for refusal in self._inboxes[client].refusals]
 
     def crash(self, broker: str, *, lose_disk: bool = False) -> None:
         """Stop a broker at once; its clients and neighbours wait for it."""
@@ -183,15 +185,15 @@ class Network:
         self._simulator.start(self._host(broker))
 
     def cut(self, a: str, b: str) -> None:
-        """Let nothing pass between two neighbours."""
+        """Cut the link between two neighbours: nothing passes over it."""
         self._simulator.cut(a, b)
 
     def mend(self, a: str, b: str) -> None:
-        """Let messages pass again."""
+        """Restore a link that was cut."""
         self._simulator.mend(a, b)
 
     def check_invariants(self) -> None:
-        """Raise `InvariantError` unless every broker that is up tells its neighbours all they must know."""
+        """Raise `InvariantError` unless every broker that is up announces to its neighbours all that they need."""
         for host in self._simulator.brokers.values():
             if host.machine is not None:
                 host.edge.check_invariants()
@@ -202,38 +204,38 @@ class Network:
 
     def statistics(self) -> NetworkStatistics:
         """Return what the network did so far, and what it cost; every broker must be up."""
-        counts = [one for by_link in self._counters.values() for one in by_link.values()]
-        got = {name: [one.event.id for one in inbox.deliveries] for name, inbox in self._inboxes.items()}
+        counts = [counters for by_link in self._counters.values() for counters in by_link.values()]
+        received = {name: [delivery.event.id for delivery in inbox.deliveries] for name, inbox in self._inboxes.items()}
         names = {policy.name for policy in self._policies.values()}
         links = self.link_statistics()
         return NetworkStatistics(
             policy=names.pop() if len(names) == 1 else "mixed",
-            delivered=sum(map(len, got.values())),
-            lost=sum(self._naive.count_lost(client, {*ids, *self._refused()}) for client, ids in got.items()),
-            duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
+            delivered=sum(map(len, received.values())),
+            lost=sum(self._naive.count_lost(client, {*ids, *self._refused()}) for client, ids in received.items()),
+            duplicates=sum(len(ids) - len(set(ids)) for ids in received.values()),
             refused=len(self._refused()),
-            subscription_messages=sum(one.updates for one in counts),
-            subscription_bytes=sum(one.bytes for one in counts),
-            event_messages=sum(one.events for one in counts),
-            false_positives=sum(one.false_positives for one in counts),
-            table_entries=sum(one.table_entries for one in links),
-            suppressed=sum(len(one.suppressed) for one in links),
-            screened=sum(one.screened for one in counts),
-            rejected=sum(one.rejected for one in counts),
-            filters_asked=sum(one.filters_asked for one in counts),
-            filters_spared=sum(one.filters_spared for one in counts),
+            subscription_messages=sum(counters.updates for counters in counts),
+            subscription_bytes=sum(counters.bytes for counters in counts),
+            event_messages=sum(counters.events for counters in counts),
+            false_positives=sum(counters.false_positives for counters in counts),
+            table_entries=sum(link.table_entries for link in links),
+            suppressed=sum(len(link.suppressed) for link in links),
+            screened=sum(counters.screened for counters in counts),
+            rejected=sum(counters.rejected for counters in counts),
+            filters_asked=sum(counters.filters_asked for counters in counts),
+            filters_spared=sum(counters.filters_spared for counters in counts),
         )
 
     def link_statistics(self) -> list[LinkStatistics]:
         """Return what each direction of each link carried."""
-        found = []
+        links = []
         for (source, target), policy in self._policies.items():
             sender, receiver = self._host(source).edge.broker, self._host(target).edge.broker
-            sent, taken = self._counters[source][target], self._counters[target][source]
+            sent, returned = self._counters[source][target], self._counters[target][source]
             summaries = sender.table.summaries[target].values()
             hidden = {origin.key: homes for summary in summaries for origin, homes in summary.suppressed()}
             entries = n_entries(receiver.table, source)
-            found.append(
+            links.append(
                 LinkStatistics(
                     source,
                     target,
@@ -244,7 +246,7 @@ class Network:
                     entries,
                     sent.events,
                     sent.refused,
-                    taken.false_positives,
+                    returned.false_positives,
                     sent.updates,
                     sent.bytes,
                     sent.screened,
@@ -253,7 +255,7 @@ class Network:
                     sent.filters_spared,
                 )
             )
-        return found
+        return links
 
     def _by_link(self, policy: str | Policy | Mapping[tuple[str, str], str | Policy]) -> dict[tuple[str, str], Policy]:
         links = [link for a, b in self.topology.edges for link in ((a, b), (b, a))]
@@ -278,7 +280,7 @@ class Network:
         return self._inboxes[client].states[place] is m.State.ACTIVE
 
     def _refused(self) -> set[m.EventId]:
-        """Return the events that were not accepted, as their publishers know."""
+        """Return the events that were refused, as their publishers were notified."""
         return {id for inbox in self._inboxes.values() for id in inbox.refused}
 
     def _host(self, broker: str) -> BrokerHost:

@@ -117,16 +117,16 @@ class PeerNetwork:
         id: SubscriptionId | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> SubscriptionId:
-        """Let a client ask for events; the subscription is active when the network has come to rest (`run`)."""
+        """Make a subscription of a client; it is active when the network has come to rest (`run`)."""
         peer, filters = self._naive.node_of(client), self._content.compile(source)
-        given = self._naive.subscribe(client, filters, id, namespace)
-        message = m.Subscribe(_key(client, namespace, given), self._content.write_filter(filters), namespace)
+        chosen_id = self._naive.subscribe(client, filters, id, namespace)
+        message = m.Subscribe(_key(client, namespace, chosen_id), self._content.write_filter(filters), namespace)
         self._core(peer).contact = self._contact()
         self._submit(peer, message)
-        return given
+        return chosen_id
 
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Let a client ask no longer."""
+        """End a subscription of a client."""
         self._naive.unsubscribe(client, id, namespace)
         self._submit(self._naive.node_of(client), m.Unsubscribe(_key(client, namespace, id), namespace))
 
@@ -137,10 +137,10 @@ class PeerNetwork:
         *,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Let a client publish an event, or several."""
+        """Publish an event of a client, or several."""
         peer = self._naive.node_of(client)
-        for one in [events] if isinstance(events, Mapping) else events:
-            payload = self._content.write_event(one)
+        for event in [events] if isinstance(events, Mapping) else events:
+            payload = self._content.write_event(event)
             self._published[peer] += 1
             id = m.EventId(peer, 1, self._published[peer])
             self._publisher[id] = client
@@ -149,7 +149,7 @@ class PeerNetwork:
             self._submit(peer, m.Publish(payload, namespace))
 
     def run(self) -> None:
-        """Let the network come to rest; where something was lost, rounds bring it about.
+        """Run until the network is at rest; after losses that takes rounds of checks.
 
         Without subscriptions there is no tree: events stay with their publishers.
         """
@@ -165,7 +165,7 @@ class PeerNetwork:
         raise InvariantError(f"stuck: {MAX_ROUNDS} rounds without rest")
 
     def round(self, number: int = 1) -> None:
-        """Let every peer look after its own state."""
+        """Run a number of rounds, in each of which every peer checks its own state."""
         for _ in range(number):
             self.rounds += 1
             contact = self._contact()
@@ -175,7 +175,7 @@ class PeerNetwork:
             self._simulator.run()
 
     def crash(self, peer: str) -> None:
-        """Stop a peer at once; its clients and subscriptions are gone with it."""
+        """Stop a peer at once; its clients and subscriptions are removed, too."""
         if peer not in self._peers:
             raise ModelError(f"there is no peer {peer!r}")
         self._simulator.crash(self._simulator.hosts[peer], lose_disk=True)
@@ -187,15 +187,15 @@ class PeerNetwork:
 
     def deliveries(self, client: str) -> list[NetworkDelivery]:
         """Return what a client got, in order."""
-        found = []
-        for one in self._got(client):
-            ids = tuple(key[2] for key in map(_read_key, one.subscriptions) if key[0] == client)
-            event = self._content.read_event(one.event.payload)
-            found.append(NetworkDelivery(self._publisher[one.event.id], event, ids))
-        return found
+        deliveries = []
+        for delivery in self._got(client):
+            ids = tuple(key[2] for key in map(_read_key, delivery.subscriptions) if key[0] == client)
+            event = self._content.read_event(delivery.event.payload)
+            deliveries.append(NetworkDelivery(self._publisher[delivery.event.id], event, ids))
+        return deliveries
 
     def seats(self) -> list[Seat]:
-        """Return all seats; for statistics and pictures, no peer sees this."""
+        """Return all seats, for statistics and pictures; no peer has this list."""
         return [seat for core in self._cores() for seat in core.seats.values() if not seat.left]
 
     def distances(self) -> list[int]:
@@ -212,7 +212,7 @@ class PeerNetwork:
         return self._simulator.digest()
 
     def statistics(self) -> NetworkStatistics:
-        """Return what the network did so far, and what it cost, in the words of a network of brokers."""
+        """Return what the network did so far, and what it cost, under the names of a network of brokers."""
         nodes = [self._simulator.hosts[name].node for name in self._peers]
         sent: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
@@ -220,12 +220,12 @@ class PeerNetwork:
             if isinstance(node, DatagramNode):
                 sent += Counter(node.sent)
                 sizes += Counter(node.bytes)
-        got = {client: [one.event.id for one in self._got(client)] for client in self._naive.clients}
+        received = {client: [delivery.event.id for delivery in self._got(client)] for client in self._naive.clients}
         return NetworkStatistics(
             policy="drtree-brokers" if self._brokers else "drtree",
-            delivered=sum(map(len, got.values())),
-            lost=sum(self._naive.count_lost(client, set(ids)) for client, ids in got.items()),
-            duplicates=sum(len(ids) - len(set(ids)) for ids in got.values()),
+            delivered=sum(map(len, received.values())),
+            lost=sum(self._naive.count_lost(client, set(ids)) for client, ids in received.items()),
+            duplicates=sum(len(ids) - len(set(ids)) for ids in received.values()),
             refused=0,
             subscription_messages=sum(count for kind, count in sent.items() if kind not in _EVENTS),
             subscription_bytes=sum(size for kind, size in sizes.items() if kind not in _EVENTS),
@@ -248,7 +248,7 @@ class PeerNetwork:
         self._simulator.add(name, make)
 
     def _contact(self) -> str | None:
-        """Return a seat of some peer that sits in the tree: what a directory of peers would say."""
+        """Return a seat of some peer in the tree, as a directory of peers would."""
         for name in self._rng.sample(list(self._peers), min(8, len(self._peers))):
             seat = self._core(name).contact_seat if self._simulator.hosts[name].node is not None else None
             if seat is not None and self._core(name).seats[seat].placed:
@@ -268,7 +268,11 @@ class PeerNetwork:
         node = self._simulator.hosts[peer].node
         assert isinstance(node, DatagramNode)
         self._peers[peer] += node.take_deliveries()
-        return [one for one in self._peers[peer] if any(_read_key(key)[0] == client for key in one.subscriptions)]
+        return [
+            delivery
+            for delivery in self._peers[peer]
+            if any(_read_key(key)[0] == client for key in delivery.subscriptions)
+        ]
 
     def _cores(self) -> list[PeerCore]:
         return [self._core(name) for name in self._peers if self._simulator.hosts[name].node is not None]
@@ -283,10 +287,10 @@ class PeerNetwork:
 
 
 def _key(client: str, namespace: str, id: SubscriptionId) -> str:
-    """Return how a client's subscription is called at its peer, unique there."""
+    """Return the unique id of a client's subscription at its peer."""
     return msgspec.json.encode((client, namespace, id)).decode()
 
 
 def _read_key(key: SubscriptionId) -> _Key:
-    found: _Key = msgspec.json.decode(str(key), type=_Key)
-    return found
+    parts: _Key = msgspec.json.decode(str(key), type=_Key)
+    return parts

@@ -86,12 +86,12 @@ class Simulator:
         """Return a fingerprint of everything that was ever sent, with its time."""
         return self._digest.hexdigest()
 
-    def count(self, what: str) -> None:
-        """Count that something happened."""
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, kind: str) -> None:
+        """Count one occurrence of a kind of event, such as a late packet."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def happens(self, share: float) -> bool:
-        """Whether something happens this time that happens in a share of all cases."""
+        """Return True in a random ``share`` of all calls."""
         return bool(share) and self.rng.random() < share
 
     def delay(self) -> float:

@@ -60,8 +60,8 @@ class Topology:
     @classmethod
     def of_edges(cls, edges: Iterable[tuple[str, str]]) -> Topology:
         """Return the tree with these edges."""
-        known = tuple((str(a), str(b)) for a, b in edges)
-        return cls(tuple(dict.fromkeys(name for edge in known for name in edge)), known)
+        pairs = tuple((str(a), str(b)) for a, b in edges)
+        return cls(tuple(dict.fromkeys(name for pair in pairs for name in pair)), pairs)
 
     def neighbours(self, broker: str) -> tuple[str, ...]:
         """Return the neighbours of a broker, sorted."""
@@ -86,7 +86,7 @@ class Topology:
         while waiting:
             broker, indent, last = waiting.pop()
             lines.append(f"{indent}{'└── ' if last else '├── '}{broker}")
-            below = [one for one in around[broker] if one != parents[broker]]
+            below = [neighbour for neighbour in around[broker] if neighbour != parents[broker]]
             parents |= dict.fromkeys(below, broker)
             deeper = indent + ("    " if last else "│   ")
             waiting += [(child, deeper, i == 0) for i, child in enumerate(reversed(below))]

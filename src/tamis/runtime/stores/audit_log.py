@@ -63,10 +63,10 @@ class _Chain:
 
     def load(self, db: Database) -> None:
         """Check every record."""
-        found = db.execute(f"SELECT base, last, seal FROM {self._table}_books").fetchone()
-        if found is None:
+        books = db.execute(f"SELECT base, last, seal FROM {self._table}_books").fetchone()
+        if books is None:
             raise StoreError(self._path, f"the books of the audit ({self._table}) are missing")
-        seal, last, last_seal = found
+        seal, last, last_seal = books
         number = count = 0
         for number, at, body, sealed in db.execute(f"SELECT number, at, body, seal FROM {self._table} ORDER BY number"):
             seal = self._checked(number, at, body, seal, sealed)

@@ -1,4 +1,4 @@
-"""The table ``state`` on disk: values under keys, each with a CRC, and books that say how many there are.
+"""The table ``state`` on disk: values under keys, each with a CRC, and the table ``books`` with their number.
 
 The books hold the format of the file, the number of the last commit, the number of records and the sum of their CRCs,
 so that a record that was lost is noticed as surely as one that was changed (promise G14).
@@ -35,14 +35,14 @@ _STATE = Table("state", (Column("key", "bytes"), Column("value", "bytes"), Colum
 
 
 class Books:
-    """What a store at ``path`` holds under which key, as a CRC each, and how many commits it has seen."""
+    """The CRCs of the records of a store at ``path``, and the number of its commits."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         #: The number of the last commit.
         self.number = 0
         #: ``{key: crc}``: exactly the records of ``state``.
-        self._known: dict[bytes, int] = {}
+        self._crcs: dict[bytes, int] = {}
         self._total = 0
 
     def load(self, db: Database) -> dict[Key, bytes]:
@@ -52,33 +52,33 @@ class Books:
         for key, value, crc in db.execute("SELECT key, value, crc FROM state"):
             if not isinstance(value, bytes) or crc != zlib.crc32(value, zlib.crc32(key)):
                 raise StoreError(self._path, f"the record {key!r} is damaged")
-            self._known[key] = crc
+            self._crcs[key] = crc
             stored[unpacked(key)] = value
         for parts in stored:
             records.find_kind(parts)
-        self._total = sum(self._known.values())
-        if (len(self._known), self._total) != (n_records, total):
-            raise StoreError(self._path, f"{n_records:,} records were kept, {len(self._known):,} are found")
+        self._total = sum(self._crcs.values())
+        if (len(self._crcs), self._total) != (n_records, total):
+            raise StoreError(self._path, f"{n_records:,} records were kept, {len(self._crcs):,} are found")
         return stored
 
     def write(self, db: Database, state: Mapping[bytes, bytes | None]) -> dict[bytes, int | None]:
-        """Write and remove records and count the commit; returns what `settle` takes over when that is durable."""
+        """Write and remove records and count the commit; return the CRCs for `settle`, called when it is durable."""
         crcs = {key: None if value is None else zlib.crc32(value, zlib.crc32(key)) for key, value in state.items()}
-        gone = [(key,) for key, value in state.items() if value is None]
+        removed = [(key,) for key, value in state.items() if value is None]
         kept = [(key, value, crcs[key]) for key, value in state.items() if value is not None]
-        db.executemany("DELETE FROM state WHERE key = ?", gone)
+        db.executemany("DELETE FROM state WHERE key = ?", removed)
         db.put(_STATE, kept)
         db.execute("UPDATE books SET number = number + 1, records = ?, total = ?", self._after(crcs))
         return crcs
 
     def settle(self, crcs: Mapping[bytes, int | None]) -> None:
-        """Take over into memory what is on the disk now."""
+        """Update the CRCs in memory with those of a commit that is durable."""
         _, self._total = self._after(crcs)
         for key, crc in crcs.items():
             if crc is None:
-                self._known.pop(key, None)
+                self._crcs.pop(key, None)
             else:
-                self._known[key] = crc
+                self._crcs[key] = crc
         self.number += 1
 
     def _read_books(self, db: Database) -> tuple[int, int, int]:
@@ -95,19 +95,19 @@ class Books:
 
     def _after(self, crcs: Mapping[bytes, int | None]) -> tuple[int, int]:
         """Return how many records there are after some changes, and the sum of their CRCs."""
-        n_records, total = len(self._known), self._total
+        n_records, total = len(self._crcs), self._total
         for key, crc in crcs.items():
-            old = self._known.get(key)
+            old = self._crcs.get(key)
             n_records += (crc is not None) - (old is not None)
             total += (crc or 0) - (old or 0)
         return n_records, total
 
 
 def packed(key: Key) -> bytes:
-    """Return a key as it stands on disk."""
+    """Return a key as it is on disk."""
     return msgspec.msgpack.encode(key)
 
 
 def unpacked(data: bytes) -> Key:
-    """Return the key that stands on disk as these bytes."""
+    """Return the key that is on disk as these bytes."""
     return msgspec.msgpack.decode(data, type=tuple[str, ...])

@@ -120,8 +120,8 @@ class Writer:
         """Return a new connection on which commits are durable; `StoreError` when they cannot be."""
         db = self._address.connect("tamis")
         settings = "fsync", "server_encoding", "transaction_read_only", "synchronous_commit"
-        found = [str((db.execute("SELECT current_setting(%s)", [name]).fetchone() or [""])[0]) for name in settings]
-        fsync, encoding, read_only, synchronous = found
+        values = [str((db.execute("SELECT current_setting(%s)", [name]).fetchone() or [""])[0]) for name in settings]
+        fsync, encoding, read_only, synchronous = values
         problem = {
             fsync != "on": "fsync is off: PostgreSQL would lose commits in a power cut",
             encoding not in ("UTF8", "SQL_ASCII"): f"the database has the encoding {encoding}, expected UTF8",

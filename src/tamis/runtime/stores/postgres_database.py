@@ -33,8 +33,8 @@ _PAGE_ROWS = 2_000
 
 _ARRAYS = {"text": "bytea[]", "bytes": "bytea[]", "integer": "int8[]"}
 
-#: The server shuts down, has crashed, starts; another connection holds a row for too long.
-_GONE = frozenset({"57P01", "57P02", "57P03", "55P03"})
+#: Codes of a server that shuts down, has crashed or starts, and of a row that another connection locks for too long.
+_UNAVAILABLE = frozenset({"57P01", "57P02", "57P03", "55P03"})
 
 T = TypeVar("T")
 
@@ -161,7 +161,7 @@ def is_lost(error: BaseException) -> bool:
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = error.sqlstate  # None: the socket is closed, or nothing listens
-    return state is None or state[:2] == "08" or state in _GONE
+    return state is None or state[:2] == "08" or state in _UNAVAILABLE
 
 
 def with_patience(place: str, attempt: Callable[[], T], patience: float) -> T:

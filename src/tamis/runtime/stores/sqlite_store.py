@@ -168,8 +168,8 @@ class SqliteStore:
     def _connect(self, vfs: str | None) -> Any:
         import apsw
 
-        found = tuple(map(int, apsw.sqlite_lib_version().split(".")[:3]))
-        if found < _OLDEST_SQLITE:
+        version = tuple(map(int, apsw.sqlite_lib_version().split(".")[:3]))
+        if version < _OLDEST_SQLITE:
             raise StoreError(str(self.path), f"SQLite {apsw.sqlite_lib_version()} is too old: pip install -U apsw")
         connection = apsw.Connection(str(self.path), vfs=vfs)
         connection.set_busy_timeout(BUSY_MILLISECONDS)

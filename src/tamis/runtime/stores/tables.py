@@ -98,7 +98,7 @@ class Batch:
             if number <= floor:  # the stream began again
                 self.restarted.add(link)
                 self.floors[link] = number - 1
-                self.messages = {place: body for place, body in self.messages.items() if place[0] != link}
+                self.messages = {key: body for key, body in self.messages.items() if key[0] != link}
             self.messages[link, number] = change.value
 
     def write(self, db: Database) -> None:

@@ -3,8 +3,8 @@
 At each broker an event has one span under which the others stand: *publish* where a client published it, *receive*
 where a neighbour sent it; both end when the event is on disk. Under it are *commit*, *match*, and one *hop* or
 *deliver* for each link it was put on; these end when the other end has acknowledged it. A *receive* stands under the
-*hop* of the broker before. The cores know nothing of this: `TracedEdge` shows what went into a step and what came out
-of it, and the commit of the step says when that was durable.
+*hop* of the broker before. The cores do not take part: `TracedEdge` records what went into a step and what came out
+of it, and the commit of the step gives the time when that was durable.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["BrokerTraces", "Step"]
 #: Spans that wait for an acknowledgement, and nanoseconds after which one is exported without it.
 MOST_WAITING, WAIT_NANOSECONDS = 10_000, 60 * 10**9
 
-#: Bytes of a word that names spans: more than a client says of the events of one message.
+#: Bytes of a word that names spans: more than a client sends about the events of one message.
 MOST_ORIGIN_BYTES = 64 * 1024
 
-#: The first event of a gap, which is all that its record says of events.
+#: Decoders of the records of gaps, for the first event of each.
 _first_decoders: dict[str, msgspec.msgpack.Decoder[m.Gap] | msgspec.msgpack.Decoder[m.LinkGap]] = {
     records.GAP.name: msgspec.msgpack.Decoder(m.Gap),
     records.LINK_GAP.name: msgspec.msgpack.Decoder(m.LinkGap),
@@ -70,11 +70,11 @@ class Step:
     @property
     def is_whole(self) -> bool:
         """Whether no accepted event was left for a later step."""
-        return not any(isinstance(one, Persist) and one.key[0] == records.SLICE.name for one in self.effects)
+        return not any(isinstance(effect, Persist) and effect.key[0] == records.SLICE.name for effect in self.effects)
 
 
 class _Readers:
-    """What one step made of an event: subscriptions that match, and the links that it was put on."""
+    """The readers of an event in one step: how many subscriptions match, and the links that the event was put on."""
 
     def __init__(self, event: m.Published) -> None:
         self.event = event
@@ -96,10 +96,10 @@ class _Waiting:
             self._count += len(spans)
 
     def take_settled(self, changes: Sequence[Persist]) -> list[tuple[Span, str]]:
-        """Return the spans of messages that changes remove, and what came of them."""
+        """Return the spans of messages that changes remove, each with its outcome."""
         if not self._spans:
             return []
-        removed = {one.key[1] for one in changes if one.value is None and one.key[0] == records.LINK.name}
+        removed = {change.key[1] for change in changes if change.value is None and change.key[0] == records.LINK.name}
         settled: list[tuple[Span, str]] = []
         for change in changes:
             if change.value is None and change.key in self._spans:
@@ -130,9 +130,9 @@ class BrokerTraces:
         self._broker = broker
         self._sink = sink
         self._make = EventSpans(broker, share)
-        #: When requests came whose events are not in a step yet, and what published them.
+        #: Arrival times of requests whose events are not in a step yet, and the spans that published them.
         self._posts: dict[tuple[str, int, int], tuple[int, Origin | None]] = {}
-        #: What clients said of the spans that publish the events of their next messages.
+        #: The spans that publish the events of the clients' next messages, as the clients named them.
         self._origins: dict[Link, m.Origins] = {}
         #: Events of the step under way, which are not on disk yet.
         self._taken: list[Span] = []
@@ -145,14 +145,14 @@ class BrokerTraces:
         """``trace_spans`` that were made, and ``trace_spans_dropped`` among them that did not reach the collector."""
         return self._sink.counts
 
-    # What the process around the core says
+    # Called by the process around the core
 
     def note_post(self, post: Post, origin: Origin | None) -> None:
-        """Take note of a request that waits for a step; ``origin`` is the span of who published."""
+        """Note a request that waits for a step; ``origin`` is the span that published it."""
         self._posts[post.publisher, post.epoch, post.first] = (time.time_ns(), origin)
 
     def note_word(self, link: Link, frame: Frame) -> None:
-        """Take note of a client's frame if it names the spans that publish what comes next; other words say nothing."""
+        """Note a client's frame if it names the spans that publish what comes next; other words are ignored."""
         if frame.seq or not 0 < len(frame.body) <= MOST_ORIGIN_BYTES:
             return
         with contextlib.suppress(RemoteProtocolError):  # as with all words: one of a later release is ignored
@@ -203,10 +203,10 @@ class BrokerTraces:
         self._expire(now, before=now + 1)
         self._sink.close()
 
-    # What the core took and caused
+    # Steps of the core
 
     def note_step(self, step: Step) -> None:
-        """Take note of a step; its spans end when it is committed."""
+        """Note a step; its spans end when it is committed."""
         arrivals = list(self._arrivals(step))
         readers: dict[m.EventId, _Readers] = {}
         numbers: dict[Link, int] = {}
@@ -220,8 +220,8 @@ class BrokerTraces:
         if arrivals and step.is_whole:  # events that no subscription matches were matched, too
             for event, _ in arrivals:
                 readers.setdefault(event.id, _Readers(event))
-        for one in readers.values():
-            self._note_match(one, step)
+        for event_readers in readers.values():
+            self._note_match(event_readers, step)
         self._taken += [span for _, span in arrivals]
         self._expire(step.end, before=step.end - WAIT_NANOSECONDS)
 
@@ -258,7 +258,7 @@ class BrokerTraces:
 
     def _posted(self, posts: Posts, step: Step) -> Iterator[tuple[m.Published, Span]]:
         verdicts: Sequence[Accepted | Rejection] = next(
-            (one.value for one in step.effects if isinstance(one, Answer)), ()
+            (effect.value for effect in step.effects if isinstance(effect, Answer)), ()
         )
         for post, verdict in zip(posts.calls, verdicts, strict=True):
             start, origin = self._posts.pop((post.publisher, post.epoch, post.first), (step.start, None))
@@ -290,23 +290,24 @@ class BrokerTraces:
         for event in events:
             if not (trace_id := self._make.trace_id(event.id)):
                 continue
-            one = readers.setdefault(event.id, _Readers(event))
+            event_readers = readers.setdefault(event.id, _Readers(event))
             if isinstance(message, m.Delivery):
                 span = self._make.delivery(event.id, event.namespace, trace_id, link, start)
                 span.attributes["tamis.subscriptions"] = len(message.subscriptions)
-                one.subscriptions += len(message.subscriptions)
+                event_readers.subscriptions += len(message.subscriptions)
             else:
                 span = self._make.hop(event.id, event.namespace, trace_id, link, start)
-                one.links.append(link)
+                event_readers.links.append(link)
             spans.append(span)
         self._waiting.put(link, number, spans)
 
-    def _note_match(self, one: _Readers, step: Step) -> None:
-        if trace_id := self._make.trace_id(one.event.id):
-            span = self._make.span("match", "internal", trace_id, one.event.id, one.event.namespace, step.start)
-            span.parent = self._make.first_id(one.event.id)
-            span.attributes |= {"tamis.subscriptions": one.subscriptions, "tamis.neighbours": ", ".join(one.links)}
-            self._sink.add(span.finish(step.end, "matched" if one.subscriptions or one.links else "no reader"))
+    def _note_match(self, readers: _Readers, step: Step) -> None:
+        event, n_subscriptions, links = readers.event, readers.subscriptions, readers.links
+        if trace_id := self._make.trace_id(event.id):
+            span = self._make.span("match", "internal", trace_id, event.id, event.namespace, step.start)
+            span.parent = self._make.first_id(event.id)
+            span.attributes |= {"tamis.subscriptions": n_subscriptions, "tamis.neighbours": ", ".join(links)}
+            self._sink.add(span.finish(step.end, "matched" if n_subscriptions or links else "no reader"))
 
     def _note_gap(self, record: Persist, moment: int) -> None:
         """Note the first event that a suspended client or a full link misses; later ones are only counted."""
@@ -346,7 +347,7 @@ def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.E
     if word is None:
         return {}
     firsts = [first for first, _, _ in word.spans]
-    if firsts != sorted(firsts):  # no client of ours says that
+    if firsts != sorted(firsts):  # no client of ours sends that
         return {}
     parents = [read_traceparent([text]) for _, _, text in word.spans]
     origins: dict[m.EventId, Origin] = {}
@@ -360,5 +361,5 @@ def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.E
 
 def _refused(effects: Sequence[Effect]) -> dict[tuple[int, int], str]:
     """Return why events of a client were refused, by the epoch and the number that the client gave them."""
-    words = [one.message for one in effects if isinstance(one, Tell) and isinstance(one.message, m.Refusal)]
+    words = [effect.message for effect in effects if isinstance(effect, Tell) and isinstance(effect.message, m.Refusal)]
     return {(word.event.epoch, word.event.seq): f"{word.status}" for word in words if word.event is not None}

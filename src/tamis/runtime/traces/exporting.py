@@ -66,12 +66,12 @@ class _GivenIds(IdGenerator):
 
 
 class _CountingExporter(SpanExporter):
-    """Counts what a collector takes and what it does not, and says so in the log when that changes."""
+    """Counts what a collector takes and what it does not, and logs when that changes."""
 
-    def __init__(self, exporter: SpanExporter, place: str) -> None:
+    def __init__(self, exporter: SpanExporter, url: str) -> None:
         self.exported = self.failed = 0
         self._exporter = exporter
-        self._place = place
+        self._url = url
         self._is_failing = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -82,9 +82,9 @@ class _CountingExporter(SpanExporter):
             result, problem = SpanExportResult.FAILURE, type(error).__name__
         has_failed = result is not SpanExportResult.SUCCESS
         if has_failed and not self._is_failing:
-            _log.warning("traces: the collector at %s fails (%s); spans are dropped and counted", self._place, problem)
+            _log.warning("traces: the collector at %s fails (%s); spans are dropped and counted", self._url, problem)
         elif self._is_failing and not has_failed:
-            _log.warning("traces: the collector at %s takes spans again", self._place)
+            _log.warning("traces: the collector at %s takes spans again", self._url)
         self._is_failing = has_failed
         self.failed += len(spans) * has_failed
         self.exported += len(spans) * (not has_failed)

@@ -172,11 +172,11 @@ def _pause(response: h11.Response) -> float:
 
 
 async def resolve(host: str, port: int, run: Callable[[Callable[[], list[str]]], Awaitable[list[str]]]) -> list[str]:
-    """Return the addresses of a host, each once; ``run`` has a name server asked beside the loop."""
+    """Return the addresses of a host, each once; ``run`` calls the resolver outside the event loop."""
 
     def ask() -> list[str]:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+        results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
     with contextlib.suppress(UnicodeError):
         return await run(ask)

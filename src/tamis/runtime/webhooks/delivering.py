@@ -39,8 +39,8 @@ LOOK_SECONDS = 1.0
 #: Requests of all webhooks that are under way, and threads that ask name servers.
 MOST_REQUESTS, RESOLVERS = 256, 4
 
-#: A status that asks not to be called again, and those of an endpoint that is busy.
-GONE, TOO_MANY, UNAVAILABLE = 410, 429, 503
+#: The status of an endpoint that was removed (410 Gone), and those of an endpoint that is busy.
+REMOVED, TOO_MANY, UNAVAILABLE = 410, 429, 503
 
 
 @dataclass
@@ -198,7 +198,7 @@ class _Reader:
                 self.schedule.give_up(attempt)
                 continue
             bodies = stream.read(attempt.first - 1, attempt.last - attempt.first + 1)
-            bodies = [one for one in bodies if not stream.is_settled(one[0])]
+            bodies = [(number, body) for number, body in bodies if not stream.is_settled(number)]
             fitting = _fitting(bodies)
             if attempt.number == 1 and len(fitting) < len(bodies):
                 attempt, bodies = self.schedule.shorten(attempt, fitting[-1][0]), fitting
@@ -219,7 +219,7 @@ class _Reader:
             self.problem = "" if 200 <= reply.status < 300 else _problem(self.hook, reply)
         except CallError as error:
             self.problem = str(error)
-        except Exception as error:  # an error of ours must not stop the webhook without a word
+        except Exception as error:  # an error of ours must not stop the webhook silently
             _log.exception("webhook %s", self.hook.name)
             self.problem = f"the broker could not write the request: {type(error).__name__}"
         counts["requests"] += 1
@@ -231,7 +231,7 @@ class _Reader:
         else:
             counts["deliveries"] += len(bodies)
             driver.acknowledge(self._link, self.schedule.succeed(attempt))
-        if reply.status == GONE:
+        if reply.status == REMOVED:
             await suspend(driver, self._link, self.hook, self.problem)
         self._news.set()
 
@@ -257,15 +257,15 @@ class _Reader:
 
 
 def _is_refusal(reply: Reply) -> bool:
-    """Whether an endpoint answered that it does not take these messages; one that is busy or gone does not say that."""
-    return reply.status not in (0, TOO_MANY, UNAVAILABLE, GONE)
+    """Whether an endpoint refuses these messages; an endpoint that is busy or was removed refuses all messages."""
+    return reply.status not in (0, TOO_MANY, UNAVAILABLE, REMOVED)
 
 
 def _have_limits(driver: Driver, link: Link, bodies: list[tuple[int, bytes]]) -> bool:
-    """Whether some of the messages of a request may be refused only so often."""
+    """Whether the number of refusals is limited for any message of a request."""
     messages = (m.decode(body, link) for _, body in bodies)
     registry = driver.machine.node.core.registry
-    return any(isinstance(one, m.Delivery) and registry.most_deliveries(link, one) for one in messages)
+    return any(isinstance(message, m.Delivery) and registry.most_deliveries(link, message) for message in messages)
 
 
 def _read_authorities(rules: WebhookRules) -> ssl.SSLContext:

@@ -42,7 +42,9 @@ async def compare(request: Request) -> Response:
     broker = server.broker
     events = [event for _, event in broker.traffic.recent_events if event.namespace == namespace or not broker.learns]
     messages = (
-        message for message in reversed(broker.asked.values()) if message.namespace == namespace or not broker.learns
+        message
+        for message in reversed(broker.subscriptions.values())
+        if message.namespace == namespace or not broker.learns
     )
     newest = itertools.islice(messages, MOST_SUBSCRIPTIONS)
     subscriptions = [(message.id, msgspec.json.decode(message.filter), message.namespace) for message in newest]

@@ -31,7 +31,7 @@ async def read_log(request: Request) -> Response:
     server = server_of(request)
     rights, query = server.rights(request), request.query_params
     link, key = find(server, rights, request)
-    demand_owner(rights, server.broker.asked[link, key])
+    demand_owner(rights, server.broker.subscriptions[link, key])
     log = Log(server, link)
     after = log.place("after", query["after"]) if "after" in query else log.first
     upto = min(log.place("upto", query["upto"]) if "upto" in query else log.last, log.last)
@@ -52,7 +52,7 @@ async def acknowledge(request: Request) -> Response:
     server = server_of(request)
     rights, body = server.rights(request), await read_json(request)
     link, key = find(server, rights, request)
-    demand_owner(rights, server.broker.asked[link, key])
+    demand_owner(rights, server.broker.subscriptions[link, key])
     if body.keys() != {"cursor"} or not isinstance(body["cursor"], str):
         raise ModelError('expected {"cursor": "..."}')
     log = Log(server, link)

@@ -40,7 +40,7 @@ async def explain_event(request: Request) -> Response:
     text, id = body.get("filter"), body.get("id")
     if id is not None:
         key = await _find_key(server, namespace, id, body.get("client"), rights.principal)
-        text = m.about(server.broker.asked[key]).text
+        text = m.about(server.broker.subscriptions[key]).text
         shown["links"] = _links(server, *key, with_names=rights.is_admin)
     if "event" in body:
         shown |= await _explained(server, view, namespace, text, body["event"], id)
@@ -53,7 +53,7 @@ async def _find_key(server: Server, namespace: str, id: object, client: object, 
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id must be a string or an integer")
     link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
-    key, subscriptions = (link, client_key(link, namespace, id)), server.broker.asked
+    key, subscriptions = (link, client_key(link, namespace, id)), server.broker.subscriptions
     if key in subscriptions:
         return key
     # The console shows the id, not the client. The search reads all subscriptions, so it runs in a thread.

@@ -164,7 +164,7 @@ def _statistics(server: Server, waiting: dict[Link, int]) -> dict[str, Any]:
         "broker": server.config.name,
         "totals": _totals(server),
         "now": {
-            "subscriptions": len(broker.asked),
+            "subscriptions": len(broker.subscriptions),
             "connections": len(broker.connected),
             "waiting": sum(waiting.values()),
             "suspended": len(broker.suspended),

@@ -42,7 +42,7 @@ async def stream(request: Request) -> Response:
     server, query = server_of(request), request.query_params
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    demand_owner(rights, server.broker.asked[link, key])
+    demand_owner(rights, server.broker.subscriptions[link, key])
     if query.get("ack", "auto") != "auto":
         raise ModelError(f"ack: expected 'auto' or no ack parameter, got {query['ack'][:40]!r}")
     limit, last = query.get("limit"), request.headers.get("last-event-id")
@@ -101,7 +101,7 @@ class _Stream:
                     if page and self._acknowledges:
                         self._server.driver.acknowledge(self._link, after)
                     if not page and not await self._wait(self._news):
-                        if (self._link, self._key) not in self._server.broker.asked:
+                        if (self._link, self._key) not in self._server.broker.subscriptions:
                             return
                         yield b": alive\n\n"
         finally:

@@ -224,7 +224,7 @@ def _message_of(server: Server, rights: Rights, new: NewSubscription, filter: by
     rights.demand("subscribe", check_namespace(new.namespace))
     id = subscription_id(secrets.token_hex(8) if new.id is None else new.id)
     link = http_link(new.namespace, id)
-    if (link, client_key(link, new.namespace, id)) in server.broker.asked:
+    if (link, client_key(link, new.namespace, id)) in server.broker.subscriptions:
         raise DuplicateSubscriptionError(id)
     about = m.About(
         rights.principal,
@@ -245,7 +245,7 @@ async def listing(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     start = whole_number(query.get("after", "0"), "after", 2**53)
     searched, namespace = query.get("search", "").casefold(), query.get("namespace")
-    subscriptions = server.broker.asked
+    subscriptions = server.broker.subscriptions
     is_long = bool(searched) or start > MAX_PAGE  # it reads many subscriptions, so it runs in a thread
     keys = (
         key
@@ -275,7 +275,7 @@ async def change(request: Request) -> Response:
     document = await read_json(request)
     server.access.demand_live(rights)
     link, key = find(server, rights, request)
-    former = server.broker.asked[link, key]
+    former = server.broker.subscriptions[link, key]
     _demand_changeable(rights, link, former)
     changes = _read(document, ChangedSubscription)
     pace = server.pace(rights.principal)
@@ -314,7 +314,7 @@ async def delete(request: Request) -> Response:
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    subscription = server.broker.asked[link, key]
+    subscription = server.broker.subscriptions[link, key]
     demand_owner(rights, subscription)
     await server.driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link, rights)
     return Response(status_code=204)
@@ -335,7 +335,7 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
                 links = [client_link(rights.principal, client)]
             for link in links:
                 key = client_key(link, namespace, id)
-                if (link, key) in server.broker.asked:
+                if (link, key) in server.broker.subscriptions:
                     return link, key
     raise UnknownSubscriptionError(text)
 
@@ -353,7 +353,7 @@ def describe(
 ) -> dict[str, Any]:
     """Return a subscription as JSON; pass ``subscription`` if it may have ended already, because it expires at once."""
     broker, client = server.broker, client_of(link)
-    subscription = broker.asked[link, key] if subscription is None else subscription
+    subscription = broker.subscriptions[link, key] if subscription is None else subscription
     about = m.about(subscription)
     return {
         "id": subscription.id,

@@ -78,7 +78,7 @@ async def matching(request: Request) -> Response:
     async with server.searches.turn(view.rights.principal):
         readers = await server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
-    return JSONResponse(await asyncio.to_thread(_named, server.broker.asked, readers, namespace))
+    return JSONResponse(await asyncio.to_thread(_named, server.broker.subscriptions, readers, namespace))
 
 
 def _named(subscriptions: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ _OURS = (
 
 @dataclass(frozen=True)
 class KafkaPlace:
-    """Brokers of one cluster, settings of the client library, and where a bridge begins that is not known yet."""
+    """Brokers of one cluster, settings of the client library, and where a new bridge begins."""
 
     servers: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class KafkaPlace:
         'SASL_SSL'
         """
         if not servers or any(
-            not re.fullmatch(r"[^\s:/,]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", one) for one in servers.split(",")
+            not re.fullmatch(r"[^\s:/,]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", server) for server in servers.split(",")
         ):
             raise ModelError(f"--kafka: expected host:port, or several with commas between, got {servers!r}")
         settings: dict[str, str] = {}
@@ -121,17 +121,17 @@ class KafkaSystem:
             batch = await asyncio.to_thread(self._consume, most)
             if self._trouble is not None:
                 raise self._trouble
-            if messages := [message for one in batch if (message := self._message(one)) is not None]:
+            if messages := [message for record in batch if (message := self._message(record)) is not None]:
                 return messages
 
     async def settle(self, messages: Sequence[Message]) -> None:
-        """Commit offsets; what fails is committed with the next ones, for the broker knows what it has."""
+        """Commit offsets. If that fails, the next commit includes them: a restart begins behind the broker's number."""
         if self._is_trial:
             return
         from confluent_kafka import KafkaException, TopicPartition
 
         last = {message.lane: message for message in messages if message.lane in self._queued}
-        offsets = [TopicPartition(one.source, one.handle, one.number + 1) for one in last.values()]
+        offsets = [TopicPartition(message.source, message.handle, message.number + 1) for message in last.values()]
         try:
             if offsets:
                 await asyncio.to_thread(self._consumer.commit, offsets=offsets, asynchronous=True)
@@ -238,35 +238,35 @@ class KafkaSystem:
 
         outcomes: list[Outcome] = [TimeoutError("not confirmed")] * len(batch)
         name = self._plan.name.encode()
-        for place, outgoing in enumerate(batch):
+        for row, outgoing in enumerate(batch):
             if not _TOPIC.fullmatch(outgoing.destination):
                 problem = "a topic has at most 249 letters, digits, dots, underscores and hyphens"
-                outcomes[place] = ModelError(f"topic {outgoing.destination!r}: {problem}")
+                outcomes[row] = ModelError(f"topic {outgoing.destination!r}: {problem}")
                 continue
             try:
                 self._producer.produce(
                     outgoing.destination,
                     outgoing.payload,
                     headers={SENDER: name, MATCH: outgoing.id.encode()},
-                    on_delivery=lambda error, record, place=place: _note(outcomes, place, error),
+                    on_delivery=lambda error, record, row=row: _note(outcomes, row, error),
                 )
             except BufferError as error:
-                outcomes[place] = TimeoutError(str(error))
+                outcomes[row] = TimeoutError(str(error))
             except KafkaException as error:
-                _note(outcomes, place, error.args[0])
+                _note(outcomes, row, error.args[0])
         self._producer.flush(CONFIRM_SECONDS)
         return outcomes
 
 
-def _note(outcomes: list[Outcome], place: int, error: Any) -> None:
-    """Take note of what became of a message that was produced."""
+def _note(outcomes: list[Outcome], row: int, error: Any) -> None:
+    """Set the outcome of a message that was produced."""
     if error is None:
-        outcomes[place] = None
+        outcomes[row] = None
         return
     text = f"Kafka: {error.str()}"
     if error.name() in ("MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "_BAD_MSG", "TOPIC_EXCEPTION"):
-        outcomes[place] = ModelError(text)
+        outcomes[row] = ModelError(text)
     elif error.fatal() or "AUTHORIZATION" in error.name():
-        outcomes[place] = RefusedError(403, text)
+        outcomes[row] = RefusedError(403, text)
     else:
-        outcomes[place] = RefusedError(503, text)
+        outcomes[row] = RefusedError(503, text)

@@ -75,8 +75,8 @@ class MqttSystem:
         """Do nothing: there are no lanes."""
 
     async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
-        """Publish with QoS 1; waits until the MQTT broker has all of them, however often that takes."""
-        await asyncio.gather(*(self.link.publish(one.destination, one.payload) for one in batch))
+        """Publish with QoS 1; return when the MQTT broker has all messages, after as many attempts as that takes."""
+        await asyncio.gather(*(self.link.publish(outgoing.destination, outgoing.payload) for outgoing in batch))
         return [None] * len(batch)
 
     async def close(self) -> None:

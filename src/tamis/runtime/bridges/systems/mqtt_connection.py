@@ -82,11 +82,11 @@ class MqttLink:
         from paho.mqtt.packettypes import PacketTypes
         from paho.mqtt.properties import Properties
 
-        wanted = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        wanted.SessionExpiryInterval = SESSION_SECONDS if keeps_session else 0
-        wanted.ReceiveMaximum = RECEIVE_MAXIMUM
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = SESSION_SECONDS if keeps_session else 0
+        properties.ReceiveMaximum = RECEIVE_MAXIMUM
         host, port = self._place.host, self._place.port
-        self._client.connect_async(host, port, KEEPALIVE_SECONDS, clean_start=not keeps_session, properties=wanted)
+        self._client.connect_async(host, port, KEEPALIVE_SECONDS, clean_start=not keeps_session, properties=properties)
         self._client.loop_start()
 
     async def stop(self) -> None:
@@ -102,7 +102,7 @@ class MqttLink:
         return future
 
     def acknowledge(self, message: MqttMessage) -> None:
-        """Say that a message was dealt with; one of a former connection comes again anyway."""
+        """Acknowledge a message; one of a former connection comes again anyway."""
         if message.connection == self._connection and message.qos:
             self._client.ack(message.mid, message.qos)
 
@@ -152,8 +152,8 @@ class MqttLink:
         self._call(self._settle, f"the MQTT broker refuses a topic: {', '.join(bad)}" if bad else "")
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:
-        found = MqttMessage(message.topic, bytes(message.payload), message.mid, message.qos, self._connection)
-        self._call(self._received, found)
+        incoming = MqttMessage(message.topic, bytes(message.payload), message.mid, message.qos, self._connection)
+        self._call(self._received, incoming)
 
     def _settle(self, problem: str) -> None:
         if self.ready.done():

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SENDER", "NatsLane", "Numbers", "Reading"]
 
-#: Messages that are asked for at once, and messages in memory beyond which no more are.
+#: Messages that are requested at once, and messages in memory beyond which no more are requested.
 PULL, HELD = 2_000, 4_000
 
-#: Seconds for which NATS keeps a request for messages, and of silence after which it is looked whether all is well.
+#: Seconds for which NATS keeps a request for messages, and of silence after which the consumer is checked.
 PULL_SECONDS, SILENCE_SECONDS = 5.0, 8.0
 
-#: Says which bridge sent a message, so that it does not read its own.
+#: The header with the name of the bridge that sent a message, so that a bridge ignores its own.
 SENDER = "Tamis-Bridge"
 
 #: Seconds before a consumer is made again that could not be made.
@@ -51,47 +51,47 @@ class Numbers:
 
 
 class Reading:
-    """What has come of a consumer, in order; it needs no connection."""
+    """The messages that a consumer has delivered, in order; needs no connection."""
 
     def __init__(self, bridge: str) -> None:
         self._bridge = bridge
         self.waiting: deque[Message] = deque()
         #: The last message that came in the stream, the last one that was queued, and the last one of the consumer.
         self.last, self.queued, self.delivered = 0, 0, 0
-        #: Messages that were asked for and have not come.
-        self.asked = 0
-        #: Whether something was lost: nothing is taken before the consumer is made again.
+        #: How many messages were requested and have not come.
+        self.n_requested = 0
+        #: Whether a message was lost: no message is taken before the consumer is made again.
         self.must_restart = False
-        #: When something came last, by the clock of the caller.
-        self.heard = 0.0
+        #: When the last message came, by the clock of the caller.
+        self.last_news = 0.0
 
     @property
     def wants_more(self) -> bool:
-        """Whether there is room for messages that were not asked for yet."""
-        return not self.must_restart and self.asked < PULL // 2 and len(self.waiting) + self.asked < HELD
+        """Whether there is room for messages that were not requested yet."""
+        return not self.must_restart and self.n_requested < PULL // 2 and len(self.waiting) + self.n_requested < HELD
 
     def begin(self, number: int) -> None:
-        """Forget what waits, and begin behind a number."""
+        """Drop what waits, and begin behind a number."""
         self.waiting.clear()
         self.last = self.queued = number
         self.start_over()
 
     def start_over(self) -> None:
-        """Take note of a new consumer, which begins behind the last message that came."""
-        self.delivered = self.asked = 0
+        """Reset the counts for a new consumer, which begins behind the last message that came."""
+        self.delivered = self.n_requested = 0
 
     def take(self, most: int) -> list[Message]:
-        """Return what waits."""
+        """Return up to ``most`` of the messages that wait."""
         return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
 
     def receive(self, message: Any, lane: str) -> None:
-        """Queue a message if it is the next one; a status message says that a request has ended."""
+        """Queue a message if it is the next one; a status message means that a request has ended."""
         if message.headers and "Status" in message.headers and not message.data:
-            self.asked = 0
+            self.n_requested = 0
             self.must_restart = self.must_restart or message.headers["Status"] not in ("404", "408", "100")
             return
         numbers = Numbers(message.reply)
-        self.asked = max(0, self.asked - 1)
+        self.n_requested = max(0, self.n_requested - 1)
         if numbers.consumer != self.delivered + 1:
             self.must_restart = True
         if self.must_restart:
@@ -106,7 +106,7 @@ class Reading:
 
 
 class NatsLane:
-    """A lane: a consumer that begins where the broker is."""
+    """A lane: a consumer that begins behind the last message that the broker has."""
 
     def __init__(
         self, client: Client, bridge: str, subject: str, place: NatsPlace, news: asyncio.Event, *, is_trial: bool
@@ -125,7 +125,7 @@ class NatsLane:
         self.name = ""
 
     async def open(self, find: Find) -> None:
-        """Find the stream, ask the broker how far it has come, and begin behind that."""
+        """Find the stream, and begin behind the last message of it that the broker has."""
         from nats.errors import Error
 
         manager = self._client.jsm()
@@ -151,14 +151,14 @@ class NatsLane:
             raise ConnectionLostError(self._place.shown, f"stream {self._stream}: {self._problem}")
 
     async def restart(self, number: int) -> None:
-        """Forget what waits, and read behind a number."""
+        """Drop what waits, and read behind a number."""
         self._reading.begin(number)
         self._reading.must_restart = not await self._make(number)
-        self._reading.heard = time.monotonic()
+        self._reading.last_news = time.monotonic()
 
     async def take(self, most: int) -> list[Message]:
-        """Return what has come, in order, and ask for more."""
-        if self._reading.must_restart or time.monotonic() - self._reading.heard > SILENCE_SECONDS:
+        """Return the messages that have come, in order, and request more."""
+        if self._reading.must_restart or time.monotonic() - self._reading.last_news > SILENCE_SECONDS:
             await self._mend()
         taken = self._reading.take(most)
         if self._reading.wants_more:
@@ -174,18 +174,20 @@ class NatsLane:
         try:
             for message in messages if self._is_work else messages[-1:]:
                 await self._client.publish(message.handle.reply, b"+ACK")
-        except Error:  # not connected; the broker knows what it has, and later messages acknowledge these
+        except (
+            Error
+        ):  # not connected: a restart begins behind the broker's number, and later messages acknowledge these
             self._reading.must_restart = self._reading.must_restart or self._is_work
 
     async def close(self) -> None:
-        """Leave the consumer as it is; one of a trial goes."""
+        """Leave the consumer as it is, but delete the consumer of a trial."""
         if self._is_trial:
             await self._client.jsm().delete_consumer(self._stream, self._consumer)
 
     # Inside
 
     async def _make(self, number: int) -> bool:
-        """Make the consumer, in place of an earlier one; returns whether that was possible."""
+        """Make the consumer, in place of an earlier one; return whether that was possible."""
         from nats.errors import Error
         from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
         from nats.js.errors import NotFoundError
@@ -218,7 +220,7 @@ class NatsLane:
 
         async def receive(message: Any) -> None:
             if self._inbox.subject == subject:
-                self._reading.heard = time.monotonic()
+                self._reading.last_news = time.monotonic()
                 self._reading.receive(message, self.name)
                 self._news.set()
 
@@ -233,34 +235,34 @@ class NatsLane:
                 info = await self._client.jsm().consumer_info(self._stream, self._consumer)
                 delivered = 0 if info.delivered is None else info.delivered.consumer_seq
                 self._reading.must_restart = delivered != self._reading.delivered
-                self._reading.asked = 0  # the requests have expired
-                self._reading.heard = time.monotonic()
+                self._reading.n_requested = 0  # the requests have expired
+                self._reading.last_news = time.monotonic()
             except (Error, TimeoutError):
                 self._reading.must_restart = True
         if self._reading.must_restart:
             self._reading.must_restart = not await self._make(self._reading.last)
             self._reading.start_over()
-            self._reading.heard = time.monotonic()
+            self._reading.last_news = time.monotonic()
             if self._reading.must_restart:
                 await asyncio.sleep(PAUSE)
 
     async def _pull(self) -> None:
-        """Ask for more messages."""
+        """Request more messages."""
         request = json.dumps({"batch": PULL, "expires": int(PULL_SECONDS * 1e9)}).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
         from nats.errors import Error
 
         try:
             await self._client.publish(subject, request, reply=self._inbox.subject)
-            self._reading.asked += PULL
+            self._reading.n_requested += PULL
         except Error:
             self._reading.must_restart = True
 
 
 def _plain(text: str) -> str:
-    """Return a text as a part of a consumer's name, which has no dots, blanks and wildcards.
+    """Return a text as a part of a consumer's name, which may have no dots, blanks and wildcards.
 
     >>> _plain("sensors.>")
     'sensors_2e_3e'
     """
-    return "".join(one if one.isalnum() or one in "-" else f"_{ord(one):02x}" for one in text)
+    return "".join(letter if letter.isalnum() or letter in "-" else f"_{ord(letter):02x}" for letter in text)

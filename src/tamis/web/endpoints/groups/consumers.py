@@ -103,7 +103,7 @@ async def queue(request: Request) -> tuple[Server, Link, m.Subscribe]:
     server = server_of(request)
     rights = server.rights(request)
     link, key = find(server, rights, request)
-    subscription = server.broker.asked[link, key]
+    subscription = server.broker.subscriptions[link, key]
     demand_owner(rights, subscription)
     if not m.about(subscription).durable:
         raise RefusedError(409, f"subscription {subscription.id!r} is not durable; only a durable one can be shared")

@@ -129,7 +129,7 @@ async def listing(request: Request) -> Response:
         for name, default, most in (("after", "0", 2**53), ("limit", "100", MAX_PAGE))
     )
     shown = []
-    for (link, _), subscription in list(server.broker.asked.items()) if server.webhooks.all else ():
+    for (link, _), subscription in list(server.broker.subscriptions.items()) if server.webhooks.all else ():
         hook = server.webhooks.all.get(link)
         if hook is not None and view.rights.sees(subscription.namespace) and _is_mine(view.rights, subscription):
             shown.append(_described(server, link, subscription, hook, with_url=False))
