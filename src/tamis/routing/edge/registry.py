@@ -24,6 +24,7 @@ from tamis.routing.edge.limits import (
     SLICE_BYTES,
     SLICE_SUBSCRIPTIONS,
 )
+from tamis.routing.edge.link_names import queue_of
 from tamis.routing.edge.requests import Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.routing.webhooks.registration import Webhooks
@@ -46,6 +47,10 @@ class Registry:
         self._counts: Counter[str] = Counter()
         #: The attributes that the deliveries of a subscription carry.
         self.fields = FieldLists()
+        #: ``{link: places}`` of the subscriptions that end when their client stays away: those that are not durable.
+        self._passing: dict[Link, set[Place]] = {}
+        #: The limits of deliveries of durable subscriptions that have one.
+        self._most_deliveries: dict[Place, int] = {}
         #: The webhooks of subscriptions.
         self.webhooks = Webhooks(self.namespaces_of)
         self._room = _Room()
@@ -67,6 +72,11 @@ class Registry:
         """Return the namespaces in which a client has subscriptions."""
         return self._spaces.get(link, {}).keys()
 
+    def without_subscriptions(self, links: Iterable[Link]) -> list[Link]:
+        """Return those of some links whose clients have no subscriptions; dead letters belong to their queue."""
+        spaces = self._spaces
+        return [link for link in links if link not in spaces and queue_of(link) not in spaces]
+
     def most_deliveries(self, link: Link, message: m.Delivery) -> int:
         """Return how often a message may be delivered without an acknowledgement; 0: without limit.
 
@@ -74,10 +84,20 @@ class Registry:
         limit.
         """
         namespace = message.event.namespace
+        if not self._most_deliveries:
+            return 0
         places = ((link, client_key(link, namespace, id)) for id in message.subscriptions)
-        descriptions = [m.about(self.subscriptions[place]) for place in places if place in self.subscriptions]
-        limits = [description.max_deliveries if description.durable else 0 for description in descriptions]
+        limits = [self._most_deliveries.get(place, 0) for place in places if place in self.subscriptions]
         return max(limits) if limits and all(limits) else 0
+
+    @property
+    def passing_links(self) -> KeysView[Link]:
+        """The clients that have subscriptions which are not durable."""
+        return self._passing.keys()
+
+    def passing_of(self, link: Link) -> list[m.Subscribe]:
+        """Return the subscriptions of a client that are not durable."""
+        return [self.subscriptions[place] for place in self._passing.get(link, ())]
 
     def demand_room(self, rights: Rights, link: Link, message: m.Subscribe) -> None:
         """Raise `LimitError` if a subscription exceeds the limits of its principal or its namespace."""
@@ -118,6 +138,11 @@ class Registry:
         self._room.add(message.namespace, int(replaced is None), _size(message) - (_size(replaced) if replaced else 0))
         about = m.about(message)
         self.fields.put(link, message, about.fields)
+        self._forget_description(place)
+        if not about.durable:
+            self._passing.setdefault(link, set()).add(place)
+        elif about.max_deliveries:
+            self._most_deliveries[place] = about.max_deliveries
         if replaced is not None:
             return False
         self._counts[about.owner] += 1
@@ -129,13 +154,22 @@ class Registry:
         """Remove and return a subscription that has ended; other states are not kept here."""
         if status.state is not m.State.CANCELLED:
             return None
-        ended = self.subscriptions.pop((link, client_key(link, status.namespace, status.id)), None)
+        place = link, client_key(link, status.namespace, status.id)
+        ended = self.subscriptions.pop(place, None)
         if ended is not None:
             self.fields.forget(link, ended)
+            self._forget_description(place)
             self._counts[m.about(ended).owner] -= 1
             self._room.add(ended.namespace, -1, -_size(ended))
             self._leave(link, ended.namespace)
         return ended
+
+    def _forget_description(self, place: Place) -> None:
+        self._most_deliveries.pop(place, None)
+        if (passing := self._passing.get(place[0])) is not None:
+            passing.discard(place)
+            if not passing:
+                del self._passing[place[0]]
 
     def _leave(self, link: Link, namespace: str) -> None:
         spaces = self._spaces[link]

@@ -9,7 +9,6 @@ import time
 from tamis.errors import TamisError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
-from tamis.routing.edge.link_names import queue_of
 from tamis.runtime.broker.driver import Driver
 
 __all__ = ["GRACE_SECONDS", "end_sessions"]
@@ -20,6 +19,10 @@ GRACE_SECONDS = 60.0
 LOOK_SECONDS = 5.0
 
 
+#: Links that are looked at before other tasks of the event loop have a turn; they take less than a millisecond.
+LINKS_AT_ONCE = 10_000
+
+
 async def end_sessions(
     driver: Driver, retention: float, grace: float = GRACE_SECONDS, look: float = LOOK_SECONDS
 ) -> None:
@@ -28,29 +31,35 @@ async def end_sessions(
     while True:
         await asyncio.sleep(look)
         now = time.monotonic()
-        away = [
-            link for link in driver.view.links if not driver.view.is_neighbour(link) and not driver.is_attended(link)
-        ]
-        absent = {link: absent.get(link, now) for link in away}
+        absent = {link: absent.get(link, now) for link in await _passing(driver) if not driver.is_attended(link)}
         with contextlib.suppress(TamisError):  # a full disk: it is tried again
-            await _withdraw(driver, {link for link, since in absent.items() if now - since >= grace})
-            await _forget(driver, {link for link, since in absent.items() if now - since >= max(grace, retention)})
+            await _withdraw(driver, [link for link, since in absent.items() if now - since >= grace])
+            await _forget(driver, [link for link, since in absent.items() if now - since >= max(grace, retention)])
 
 
-async def _withdraw(driver: Driver, links: set[Link]) -> None:
+async def _passing(driver: Driver) -> list[Link]:
+    """Return the clients that have no subscriptions, or subscriptions that are not durable; others are left alone.
+
+    A broker may have a million links; other tasks run in between.
+    """
+    links, passing = driver.view.links, driver.view.passing_links
+    for first in range(0, len(links), LINKS_AT_ONCE):
+        passing += driver.view.without_subscriptions(links[first : first + LINKS_AT_ONCE])
+        await asyncio.sleep(0)
+    return [link for link in passing if not driver.view.is_neighbour(link)]
+
+
+async def _withdraw(driver: Driver, links: list[Link]) -> None:
     """End the subscriptions of these clients that are not durable."""
-    ended = [
-        (link, subscription)
-        for (link, _), subscription in driver.view.subscriptions.items()
-        if link in links and not m.about(subscription).durable
-    ]
-    for link, subscription in ended:
-        await driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link)
-
-
-async def _forget(driver: Driver, links: set[Link]) -> None:
-    """Remove those of these clients that are not connected and have no subscriptions."""
-    subscribed = {link for link, _ in driver.view.subscriptions}
     for link in links:
-        if queue_of(link) not in subscribed and not driver.is_attended(link):
+        for subscription in driver.view.passing_of(link):
+            if driver.is_attended(link):
+                break
+            await driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link)
+
+
+async def _forget(driver: Driver, links: list[Link]) -> None:
+    """Remove those of these clients that are not connected and have no subscriptions."""
+    for link in driver.view.without_subscriptions(links):
+        if not driver.is_attended(link):
             await driver.forget(link)
