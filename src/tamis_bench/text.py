@@ -198,7 +198,7 @@ def _hyperscan(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]
     database = hyperscan.Database()
     flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_SINGLEMATCH
     literals = list(dict.fromkeys(work.literals))
-    database.compile([re.escape(one).encode() for one in literals], ids=list(range(len(literals))), flags=flags)
+    database.compile([re.escape(literal).encode() for literal in literals], ids=list(range(len(literals))), flags=flags)
     build = time.process_time() - start
     some = [event["line"].encode() for event in work.events[:1_000]]
     hits: list[int] = []

@@ -23,7 +23,7 @@ _FAR = 1e12
 
 
 class Rtree(ChangingSystem):
-    """libspatialindex through ``rtree``: bulk loaded, asked for many points at once."""
+    """libspatialindex through ``rtree``: bulk loaded, queried with many points at once."""
 
     name = "rtree"
     package = "rtree"
@@ -43,12 +43,12 @@ class Rtree(ChangingSystem):
         return work.filled[rows]
 
     def match(self, events: FloatArray) -> Any:
-        """Return ids and how many each point has."""
+        """Return the ids of all matches, and the number of matches of each point."""
         return self._index.intersection_v(events, events)
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        ids, counts = found
+        ids, counts = matches
         return np.repeat(np.arange(len(counts)), counts.astype(np.int64)), ids.astype(np.int64)
 
     def insert(self, lo: FloatArray, hi: FloatArray) -> Sequence[int]:
@@ -87,7 +87,7 @@ class StrTree(System):
         return shapely.points(points[:, self._axes]), points
 
     def match(self, events: tuple[Any, FloatArray]) -> Pairs:
-        """Return pairs; each further attribute is asked of what is left."""
+        """Return pairs: those of the tree, filtered by each further attribute."""
         shapes, points = events
         event, row = self._tree.query(shapes)
         for axis in self._rest:
@@ -96,9 +96,9 @@ class StrTree(System):
             event, row = event[kept], row[kept]
         return event, row
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        event, row = found
+        event, row = matches
         return event, row
 
 
@@ -110,8 +110,8 @@ class DuckDb(System):
 
     def __init__(self, work: BoxWork) -> None:
         self._connection = importlib.import_module("duckdb").connect()
-        self._connection.register("given", _bounds_table(work))
-        self._connection.execute("CREATE TABLE subscriptions AS SELECT * FROM given")
+        self._connection.register("bounds", _bounds_table(work))
+        self._connection.execute("CREATE TABLE subscriptions AS SELECT * FROM bounds")
         sides = " AND ".join(f"{name} BETWEEN {name}_lo AND {name}_hi" for name in work.names)
         self._query = f"SELECT event, subscription FROM events JOIN subscriptions ON {sides}"
 
@@ -125,9 +125,9 @@ class DuckDb(System):
         self._connection.register("events", events)
         return self._connection.sql(self._query).to_arrow_table()
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return found["event"].to_numpy(), found["subscription"].to_numpy()
+        return matches["event"].to_numpy(), matches["subscription"].to_numpy()
 
 
 class Polars(System):
@@ -154,9 +154,9 @@ class Polars(System):
         """Return a frame of pairs."""
         return events.join_where(self._subscriptions, *self._sides).select("event", "subscription").collect()
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return found["event"].to_numpy().astype(np.int64), found["subscription"].to_numpy()
+        return matches["event"].to_numpy().astype(np.int64), matches["subscription"].to_numpy()
 
 
 def _bounded(side: FloatArray) -> FloatArray:

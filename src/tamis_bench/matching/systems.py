@@ -53,8 +53,8 @@ class System(ABC):
         """Return all matches in the system's own form."""
 
     @abstractmethod
-    def pairs(self, found: Any) -> Pairs:
-        """Return what `match` gave as pairs, in any order."""
+    def pairs(self, matches: Any) -> Pairs:
+        """Return a result of `match` as pairs, in any order."""
 
 
 class ChangingSystem(System):
@@ -98,9 +98,9 @@ class EngineSystem(System):
         """Match a table; the answer is compressed rows."""
         return self.engine.match_table(events)
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs; rows of the engine are the numbers of subscriptions, in order of arrival."""
-        return pairs_of_csr(found.offsets, found.rows)
+        return pairs_of_csr(matches.offsets, matches.rows)
 
 
 class Ours(EngineSystem, ChangingSystem):
@@ -149,7 +149,7 @@ class Scan(System):
         return work.filled[rows]
 
     def match(self, events: FloatArray) -> tuple[IntArray, npt.NDArray[np.int32]]:
-        """Return compressed rows; room for them is kept from call to call, so that it is found only once."""
+        """Return compressed rows; the size that they needed is kept, so that later calls allocate it at once."""
         offsets, out = np.zeros(len(events) + 1, np.int64), np.empty(self._room, np.int32)
         done = 0
         while (done := int(scan_boxes(self._lo, self._hi, events, done, offsets, out))) < len(events):
@@ -157,6 +157,6 @@ class Scan(System):
         self._room = out.size
         return offsets, out[: offsets[-1]]
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return pairs_of_csr(*found)
+        return pairs_of_csr(*matches)

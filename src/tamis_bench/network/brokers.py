@@ -50,8 +50,8 @@ class Network:
             link_bytes(self.brokers[near].pid, urlsplit(self.brokers[far].url).port or 0)
             for near, far in self.topology.links
         ]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        reported = [size for size in sizes if size is not None]
+        return sum(reported) if len(reported) == len(sizes) else None
 
 
 @contextlib.contextmanager
@@ -116,5 +116,5 @@ def _wait_until_linked(network: Network) -> None:
 
 def _statistics(url: str) -> dict[str, list[dict[str, object]]]:
     with urllib.request.urlopen(f"{url}/v1/statistics", timeout=30) as answer:
-        found: dict[str, list[dict[str, object]]] = json.load(answer)
-    return found
+        statistics: dict[str, list[dict[str, object]]] = json.load(answer)
+    return statistics

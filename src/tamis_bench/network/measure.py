@@ -279,7 +279,7 @@ def _by_role(topology: Topology, what: str, values: Sequence[float | None]) -> l
     """Return the mean of each role's brokers, the entry's first."""
     figures = []
     for role in ("entry", "inner", "home"):
-        known = [value for broker, value in enumerate(values) if value is not None and topology.role(broker) == role]
-        if known:
-            figures.append(Figure(f"{what} {role}".removesuffix(" entry"), statistics.mean(known)))
+        reported = [value for broker, value in enumerate(values) if value is not None and topology.role(broker) == role]
+        if reported:
+            figures.append(Figure(f"{what} {role}".removesuffix(" entry"), statistics.mean(reported)))
     return figures

@@ -77,10 +77,10 @@ def plan_bins(boxes: Boxes, *, attributes: Sequence[int] = range(1, _MOST_CUTS +
     sample = _Sample(boxes)
     numbers = [number for number in attributes if number <= len(boxes.names)]
     ways = [sample.estimate(number, width) for number, width in itertools.product(numbers, _WIDTHS)]
-    found = list(dict.fromkeys(ways))  # bins of single values have one width
-    fitting = [one for one in found if one.copies <= _MOST_COPIES] or [min(found, key=lambda one: one.copies)]
-    # A candidate costs a comparison, and a larger table of copies makes every look into it dearer.
-    return sorted(fitting, key=lambda one: (1 + one.candidates) * one.copies**0.5)[:_TRIED]
+    ways = list(dict.fromkeys(ways))  # bins of single values have one width
+    fitting = [bins for bins in ways if bins.copies <= _MOST_COPIES] or [min(ways, key=lambda bins: bins.copies)]
+    # A candidate costs a comparison, and a look-up costs more in a larger table of copies.
+    return sorted(fitting, key=lambda bins: (1 + bins.candidates) * bins.copies**0.5)[:_TRIED]
 
 
 def _mean_sides(lo: FloatArray, hi: FloatArray, whole: FloatArray) -> FloatArray:
@@ -99,9 +99,9 @@ class _Sample:
         self._low, self._high = boxes.points.min(axis=0), boxes.points.max(axis=0)
         some = np.linspace(0, self._n - 1, min(self._n, _SAMPLED_BOXES)).astype(np.intp)
         lo, hi = np.maximum(boxes.lo[some], self._low), np.minimum(boxes.hi[some], self._high)
-        asked = (lo <= hi).all(axis=1)  # the others no event can meet
-        self._share = float(asked.mean())
-        self._lo, self._hi = lo[asked], hi[asked]
+        reachable = (lo <= hi).all(axis=1)  # the others lie outside the range of all events
+        self._share = float(reachable.mean())
+        self._lo, self._hi = lo[reachable], hi[reachable]
         step = max(1, len(boxes.points) // _SAMPLED_EVENTS)
         self._points = boxes.points[::step][:_SAMPLED_EVENTS]
         self._sides = _mean_sides(boxes.lo[some], boxes.hi[some], self._high - self._low)
