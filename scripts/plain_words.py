@@ -74,8 +74,6 @@ EXEMPT = (
     "tamis/reduction/",
     "tamis/routing/",
     "tamis/runtime/",
-    "tamis_bench/",
-    "tamis_lab/",
 )
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}

@@ -121,16 +121,16 @@ class Results:
         return self._rows(experiment).exists()
 
     def is_done(self, experiment: Experiment, setting: Setting) -> bool:
-        """Whether the rows of this setting and version are there; an error where those of another setting stand."""
+        """Whether the rows of this setting and version exist; an error if the rows are of another setting."""
         if not self.has(experiment):
             return False
-        found = self.manifest(experiment)
-        if (found.scale, found.seed) != setting[:2]:
+        manifest = self.manifest(experiment)
+        if (manifest.scale, manifest.seed) != setting[:2]:
             raise ModelError(
-                f"{self._rows(experiment)} has rows of scale {found.scale}, seed {found.seed}: choose another "
+                f"{self._rows(experiment)} has rows of scale {manifest.scale}, seed {manifest.seed}: choose another "
                 "directory with --out, or replace them with --again"
             )
-        return found.tamis == __version__ and self.is_current(experiment) and setting.commit in ("", found.commit)
+        return manifest.tamis == __version__ and self.is_current(experiment) and setting.commit in ("", manifest.commit)
 
     def is_current(self, experiment: Experiment) -> bool:
         """Whether the rows of an experiment are of its present design, so that its judges can read them."""

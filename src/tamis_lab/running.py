@@ -143,9 +143,10 @@ class Cost(NamedTuple):
 
 
 def cost_of(experiment: Experiment, results: Results, setting: Setting) -> Cost:
-    """Tell the processor seconds of an experiment from what is done; None where a configuration has no draw yet.
+    """Return the processor seconds of an experiment, spent and expected, from the draws that are done.
 
-    A draw that is not done is expected to take the mean of those of its configuration that are.
+    The expected seconds are None while a configuration has no draw. A draw that is not done is expected to take the
+    mean of the finished draws of its configuration.
     """
     pieces = pieces_of(experiment, setting.scale)
     if results.is_done(experiment, setting):
@@ -159,18 +160,18 @@ def cost_of(experiment: Experiment, results: Results, setting: Setting) -> Cost:
     spent, expected = 0.0, 0.0
     whole = True
     for times in groups.values():
-        known = [seconds for seconds in times if seconds is not None]
-        spent += sum(known)
-        whole = whole and bool(known)
-        expected += len(times) * sum(known) / max(len(known), 1)
+        measured = [seconds for seconds in times if seconds is not None]
+        spent += sum(measured)
+        whole = whole and bool(measured)
+        expected += len(times) * sum(measured) / max(len(measured), 1)
     return Cost(experiment.name, len(pieces), len(parts), spent, expected if whole else None)
 
 
 def _read_parts(experiment: Experiment, results: Results, setting: Setting) -> dict[int, Part]:
-    """Return what an earlier run finished, by the place of the piece."""
+    """Return the parts that an earlier run finished, by the index of the piece."""
     pieces = enumerate(pieces_of(experiment, setting.scale))
-    found = ((i, results.read_part(experiment, piece.config, piece.draw, setting)) for i, piece in pieces)
-    return {i: part for i, part in found if part is not None}
+    parts = ((i, results.read_part(experiment, piece.config, piece.draw, setting)) for i, piece in pieces)
+    return {i: part for i, part in parts if part is not None}
 
 
 def _text(experiment: Experiment, piece: Draw, seed: int) -> str:

@@ -28,8 +28,8 @@ class LabProgress:
         columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
         shown = not quiet and self._console.is_terminal
         self._bars = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True, disable=not shown)
-        self._all = self._bars.add_task("experiments", total=len(experiments))
-        self._one = self._bars.add_task("", total=None)
+        self._experiments_task = self._bars.add_task("experiments", total=len(experiments))
+        self._draws_task = self._bars.add_task("", total=None)
 
     def __enter__(self) -> LabProgress:
         self._bars.start()
@@ -42,9 +42,9 @@ class LabProgress:
         """Show how many draws of an experiment are done."""
         name = step.experiment.name
         started = self._started.setdefault(name, time.perf_counter())
-        self._bars.update(self._one, description=name, completed=step.done, total=step.total)
+        self._bars.update(self._draws_task, description=name, completed=step.done, total=step.total)
         if step.done == step.total:
-            self._bars.update(self._all, completed=len(self._started))
+            self._bars.update(self._experiments_task, completed=len(self._started))
             if not self._quiet:
                 spent = time.perf_counter() - started
                 self._console.say(f"{name}: {step.total} draws, {spent:.1f} s", "dim")

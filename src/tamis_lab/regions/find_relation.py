@@ -76,8 +76,8 @@ def point_check(point: tuple[float, float], region: shapely.Polygon, halo: float
     from tamis_lab.regions import samples
 
     rings = rings_of(np.array([region], dtype=object))
-    found = samples.place(np.array([point], np.float64), 0, float(halo), rings, 0, flat_rings.new_corners())
-    return {samples.MEET: Place.MEET, samples.IN: Place.IN, samples.OUT: Place.OUT}[int(found)]
+    position = samples.place(np.array([point], np.float64), 0, float(halo), rings, 0, flat_rings.new_corners())
+    return {samples.MEET: Place.MEET, samples.IN: Place.IN, samples.OUT: Place.OUT}[int(position)]
 
 
 def discretize(region: shapely.Polygon, density: float, *, longest: bool = False) -> Samples:
@@ -97,9 +97,9 @@ def discretize(region: shapely.Polygon, density: float, *, longest: bool = False
     ring = shapely.get_coordinates(region.exterior)
     lengths = np.hypot(*np.diff(ring, axis=0).T)
     parts = np.maximum(np.floor(lengths * density), 1).astype(np.int64)
-    found = Samples(np.empty((parts.sum(), 2)), np.empty(parts.sum()))
-    samples.spread_samples(ring, parts, longest, found.xy, found.halos)
-    return found
+    result = Samples(np.empty((parts.sum(), 2)), np.empty(parts.sum()))
+    samples.spread_samples(ring, parts, longest, result.xy, result.halos)
+    return result
 
 
 def find_relation(
@@ -133,7 +133,7 @@ def _find_relation(
     from tamis_lab.regions import samples
 
     seen = _scan(discretize(a, density), b, halo, samples.ALL_PLACES, checks)  # lines 6 to 18
-    i1, i2, i4 = (bool(seen & one) for one in (samples.MEET, samples.IN, samples.OUT))
+    i1, i2, i4 = (bool(seen & bit) for bit in (samples.MEET, samples.IN, samples.OUT))
     if i2 and i4:
         return Relation.OVERLAPS
     if not i4:  # lines 19 to 25
@@ -149,14 +149,14 @@ def _find_relation(
     return Relation.MEETS if i1 else Relation.DISJOINT
 
 
-def _scan(found: Samples, region: shapely.Polygon, halo: bool, enough: int, checks: npt.NDArray[np.int64]) -> int:
+def _scan(points: Samples, region: shapely.Polygon, halo: bool, enough: int, checks: npt.NDArray[np.int64]) -> int:
     """Return where samples lie in a region, as bits of `tamis_lab.regions.samples`; ``checks[0]`` counts them."""
     from tamis.kernels.polygons import flat_rings
     from tamis_lab.regions import samples
 
-    halos = found.halos if halo else np.zeros(len(found))
+    halos = points.halos if halo else np.zeros(len(points))
     rings = rings_of(np.array([region], dtype=object))
-    return int(samples.place_samples(found.xy, halos, rings, 0, enough, checks, flat_rings.new_corners()))
+    return int(samples.place_samples(points.xy, halos, rings, 0, enough, checks, flat_rings.new_corners()))
 
 
 def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float) -> tuple[Relation, bool]:
@@ -170,9 +170,9 @@ def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float)
     from tamis_lab.regions import samples
 
     short, long = (a, b) if a.length <= b.length else (b, a)
-    found = discretize(short, density, longest=True)
+    points = discretize(short, density, longest=True)
     size = max(np.abs(shapely.bounds(short)).max(), np.abs(shapely.bounds(long)).max())
-    wide = Samples(found.xy, found.halos * (1 + _SLACK) + size * _SLACK)
+    wide = Samples(points.xy, points.halos * (1 + _SLACK) + size * _SLACK)
     seen = _scan(wide, long, True, -1, np.zeros(1, np.int64))
     if seen & samples.MEET:
         return relation_of(a, b), False

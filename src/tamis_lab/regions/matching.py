@@ -18,11 +18,11 @@ TYPES = ("A", "B", "C")
 
 
 class Matching(NamedTuple):
-    """Seconds and constraints evaluated per message, and what matched."""
+    """Seconds and evaluated constraints per message, and the matches of each message."""
 
     seconds: float
     evaluated: float
-    found: list[Any]
+    matches: list[Any]
 
 
 def tree_matcher(subscriptions: Iterable[Subscription]) -> CountingMatcher:
@@ -42,13 +42,13 @@ def _filled(matcher: CountingMatcher, subscriptions: Iterable[Subscription]) -> 
 
 
 def match_all(matcher: CountingMatcher, regions: Iterable[shapely.Polygon]) -> Matching:
-    """Match a message for each region."""
+    """Return the cost and the matches of a message for each region."""
     events = [{"area": region} for region in regions]
     before = _evaluations(matcher)
-    found = [matcher.match(event).tolist() for event in events]
+    matches = [matcher.match(event).tolist() for event in events]
     evaluated = (_evaluations(matcher) - before) / len(events)
     seconds = best_seconds(lambda: [matcher.match(event) for event in events])
-    return Matching(seconds / len(events), evaluated, found)
+    return Matching(seconds / len(events), evaluated, matches)
 
 
 def _evaluations(matcher: CountingMatcher) -> int:

@@ -75,21 +75,24 @@ class Contents:
 
 
 def gather(results: Results) -> Contents:
-    """Return what a directory of results has to tell; an error that says what to do when it holds no rows."""
-    there = [experiment for experiment in EXPERIMENTS.values() if results.has(experiment)]
-    if not there:
+    """Return the contents of a report on a directory of results.
+
+    Raises `ModelError` with the command to run when the directory has no rows.
+    """
+    present = [experiment for experiment in EXPERIMENTS.values() if results.has(experiment)]
+    if not present:
         raise ModelError(f"{results.directory} holds no rows: run `tamis lab run all --out {results.directory}` first")
     chapters = [
         Chapter(
             paper,
             title,
-            [_section(experiment, results) for experiment in there if experiment.paper == paper],
+            [_section(experiment, results) for experiment in present if experiment.paper == paper],
             [erratum for erratum in ERRATA if erratum.paper == paper],
             PRACTICE.get(paper, ()),
         )
         for paper, title in PAPERS.items()
     ]
-    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in there])
+    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in present])
 
 
 def _section(experiment: Experiment, results: Results) -> Section:
