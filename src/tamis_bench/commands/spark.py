@@ -178,7 +178,7 @@ def _write_files(place: Path, name: str, n: int, n_events: int) -> BoxFiles:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from tamis_bench.spark.bins import Boxes, plan_bins
+    from tamis_bench.spark.bins import BoxesAndEvents, plan_bins
     from tamis_bench.spark.work import BoxFiles
     from tamis_bench.workloads.boxes import make_boxes
 
@@ -192,7 +192,7 @@ def _write_files(place: Path, name: str, n: int, n_events: int) -> BoxFiles:
     step = -(-n_events // _FILES)
     for i in range(_FILES):
         pq.write_table(table.slice(i * step, step), folder / f"{i}.parquet")
-    boxes = Boxes(work.names, work.lo, work.hi, work.points)
+    boxes = BoxesAndEvents(work.names, work.lo, work.hi, work.points)
     bins = tuple(plan_bins(boxes)), tuple(plan_bins(boxes, attributes=[2]))
     tables = (place / "subscriptions.parquet", place / "texts.parquet")
     return BoxFiles(*tables, folder, folder / "0.parquet", n_events, work.names, *bins)

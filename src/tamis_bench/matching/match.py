@@ -29,9 +29,9 @@ from tamis_bench.matching.systems import (
     EngineSystem,
     IntArray,
     Linear,
+    MatchingSystem,
     Ours,
     Scan,
-    System,
     Work,
 )
 from tamis_bench.rows import Row, find_goal
@@ -40,7 +40,7 @@ from tamis_bench.workloads.boxes import TEXT_WORKS, BoxWork, TextWork, make_boxe
 
 __all__ = ["LARGEST_MIXED", "SYSTEMS", "Bench", "measure_all"]
 
-SYSTEMS: Final[dict[str, type[System]]] = {
+SYSTEMS: Final[dict[str, type[MatchingSystem]]] = {
     system.name: system for system in (Ours, Scan, Counting, Rtree, StrTree, DuckDb, Polars)
 }
 #: Texts are compiled one by one, some thousands per second.
@@ -95,7 +95,7 @@ class Bench:
     #: ``{measure: rate}`` of the scan.
     _scan: dict[str, float] = field(default_factory=dict)
 
-    def measure(self, systems: Sequence[type[System]]) -> Iterator[Row]:
+    def measure(self, systems: Sequence[type[MatchingSystem]]) -> Iterator[Row]:
         """Yield the rows of these systems, the scan's first."""
         base = self._base()
         self._sample, self._truth = self._find_sample(base)
@@ -110,9 +110,9 @@ class Bench:
                 yield self._row(kind.name, "build", len(self.work) / seconds)
                 yield from self._measure(system)
 
-    def _made(self, kind: type[System]) -> tuple[System, float]:
+    def _made(self, kind: type[MatchingSystem]) -> tuple[MatchingSystem, float]:
         """Return a system and the least seconds that making it took; it is made several times if that is quick."""
-        held: list[System] = []
+        held: list[MatchingSystem] = []
 
         def make() -> None:
             held.clear()
@@ -121,10 +121,10 @@ class Bench:
         seconds = best_of(make, self.effort)
         return held[0], seconds
 
-    def _base(self) -> System:
+    def _base(self) -> MatchingSystem:
         return Linear(self.work) if isinstance(self.work, TextWork) else Scan(self.work)
 
-    def _reason_to_leave_out(self, kind: type[System]) -> str:
+    def _reason_to_leave_out(self, kind: type[MatchingSystem]) -> str:
         if kind.package and importlib.util.find_spec(kind.package) is None:
             return f"left out: {kind.package} is not installed; pip install 'tamis[bench]'"
         if kind.most is not None and len(self.work) > kind.most:
@@ -133,7 +133,7 @@ class Bench:
             return "left out: it takes boxes only"
         return ""
 
-    def _measure(self, system: System) -> Iterator[Row]:
+    def _measure(self, system: MatchingSystem) -> Iterator[Row]:
         pairs = system.pairs(system.match(system.prepare(self.work, self._sample)))
         if not _same(pairs, self._truth):
             if isinstance(system, EngineSystem):
@@ -151,7 +151,7 @@ class Bench:
             yield from self._latency_of_change(system)
             yield from self._latency_of_merge(system)
 
-    def _match_rate(self, system: System) -> Row:
+    def _match_rate(self, system: MatchingSystem) -> Row:
         """Time as many events as there is time for."""
         few = system.prepare(self.work, self._sample)
         each = best_of(lambda: system.match(few), replace(self.effort, repeat=2)) / len(self._sample)
@@ -262,7 +262,7 @@ class Bench:
         rows = self.work.events.slice(0, 2_000).to_pylist()
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
-    def _find_sample(self, base: System) -> tuple[IntArray, tuple[IntArray, IntArray]]:
+    def _find_sample(self, base: MatchingSystem) -> tuple[IntArray, tuple[IntArray, IntArray]]:
         """Choose events, half of them with matches where there are such, and find the truth about them."""
         per_event = 1_000 if isinstance(base, Linear) else 1
         n = int(np.clip(_SEARCHED // (per_event * len(self.work)), _SAMPLE, self.effort.batch))

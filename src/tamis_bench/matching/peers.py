@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from tamis_bench.matching.systems import ChangingSystem, IntArray, Pairs, System
+from tamis_bench.matching.systems import ChangingSystem, IntArray, MatchingSystem, Pairs
 from tamis_bench.workloads.boxes import BoxWork, FloatArray
 
 __all__ = ["DuckDb", "Polars", "Rtree", "StrTree"]
@@ -66,7 +66,7 @@ class Rtree(ChangingSystem):
             self._index.delete(id, self._boxes.pop(id))
 
 
-class StrTree(System):
+class StrTree(MatchingSystem):
     """shapely's STRtree on two attributes, NumPy for the others.
 
     The two are those whose sides hold the fewest of the events, which is what a user would choose.
@@ -102,7 +102,7 @@ class StrTree(System):
         return event, row
 
 
-class DuckDb(System):
+class DuckDb(MatchingSystem):
     """A range join in DuckDB, as users write it, on all its threads."""
 
     name = "duckdb"
@@ -130,7 +130,7 @@ class DuckDb(System):
         return matches["event"].to_numpy(), matches["subscription"].to_numpy()
 
 
-class Polars(System):
+class Polars(MatchingSystem):
     """``join_where`` in Polars, on all its threads."""
 
     name = "polars"

@@ -21,7 +21,18 @@ from tamis.model.tables import SubscriptionTable
 from tamis_bench.scan import scan_boxes
 from tamis_bench.workloads.boxes import BoxWork, FloatArray, TextWork
 
-__all__ = ["Counting", "EngineSystem", "IntArray", "Linear", "Ours", "Pairs", "Scan", "System", "Work", "pairs_of_csr"]
+__all__ = [
+    "Counting",
+    "EngineSystem",
+    "IntArray",
+    "Linear",
+    "MatchingSystem",
+    "Ours",
+    "Pairs",
+    "Scan",
+    "Work",
+    "pairs_of_csr",
+]
 
 IntArray = npt.NDArray[np.int64]
 #: Numbers of events and of subscriptions that belong together.
@@ -29,7 +40,7 @@ Pairs = tuple[IntArray, IntArray]
 Work = BoxWork | TextWork
 
 
-class System(ABC):
+class MatchingSystem(ABC):
     """Subscriptions of one work, made ready in the constructor."""
 
     #: As ``--system`` and the rows call it.
@@ -57,7 +68,7 @@ class System(ABC):
         """Return a result of `match` as pairs, in any order."""
 
 
-class ChangingSystem(System):
+class ChangingSystem(MatchingSystem):
     """A system that is also measured while boxes come and go."""
 
     @abstractmethod
@@ -74,7 +85,7 @@ def pairs_of_csr(offsets: IntArray, rows: npt.NDArray[np.int32]) -> Pairs:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows.astype(np.int64)
 
 
-class EngineSystem(System):
+class EngineSystem(MatchingSystem):
     """The public engine, with one of its matchers."""
 
     matcher: ClassVar[str]
@@ -135,7 +146,7 @@ class Linear(EngineSystem):
     matcher = "linear"
 
 
-class Scan(System):
+class Scan(MatchingSystem):
     """The plain Numba scan of boxes."""
 
     name = "scan"

@@ -32,7 +32,7 @@ import numpy as np
 from tamis.engine import Engine
 from tamis.runtime.client.connecting import connect
 from tamis_bench.rows import Row, find_goal
-from tamis_bench.serving.clients import Arrivals, Reader, subscribe_message
+from tamis_bench.serving.clients import Arrivals, ReaderClient, subscribe_message
 from tamis_bench.serving.processes import BrokerProcess, cpu_seconds, resident_megabytes, start_broker
 from tamis_bench.serving.publishing import SINGLES, Audience, Run, paced_frame
 from tamis_bench.workloads.boxes import BoxWork, box_events, box_texts, make_boxes
@@ -104,7 +104,7 @@ async def _run(broker: BrokerProcess, system: str, load: Load, work: BoxWork, wa
     url, pid, arrivals = broker.url, broker.pid, Arrivals()
     # Written before any client connects: a broker disconnects clients that do not answer its pings for that long.
     messages = [subscribe_message(id, text) for id, text in enumerate(box_texts(work))]
-    readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
+    readers = [await ReaderClient(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()
     await asyncio.gather(*(reader.subscribe(messages[k :: load.readers]) for k, reader in enumerate(readers)))
     rows = [Row(_WORK, load.n, system, "serve load", load.n / (time.perf_counter() - start))]
@@ -145,7 +145,7 @@ async def _paced(run: Run, rate: float, load: Load) -> tuple[float, float, str]:
 
 async def _with_a_stall(url: str, system: str, run: Run, rate: float, load: Load) -> list[Row]:
     """Return the p99 of the others beside one more reader of everything, while it reads and while it stalls."""
-    rows, greedy = list[Row](), await Reader(url, "greedy", Arrivals()).open()
+    rows, greedy = list[Row](), await ReaderClient(url, "greedy", Arrivals()).open()
     await greedy.subscribe([subscribe_message(0, "a0 IS NOT NULL")])
     for what in ("serve p99 beside", "serve p99 stalled"):
         if what.endswith("stalled"):

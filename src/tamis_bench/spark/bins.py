@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bins", "Boxes", "Cut", "plan_bins"]
+__all__ = ["Bins", "BoxesAndEvents", "Cut", "plan_bins"]
 
 #: Bins of one attribute are fewer than this, so that those of four make one number.
 _MOST_BINS = 1 << 15
@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Boxes:
+class BoxesAndEvents:
     """Closed boxes, an infinite side is open, and the events that will meet them: float64[n, d] each."""
 
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ class Bins:
         return [(cut, _MOST_BINS**place) for place, cut in enumerate(self.cuts)]
 
 
-def plan_bins(boxes: Boxes, *, attributes: Sequence[int] = range(1, _MOST_CUTS + 1)) -> list[Bins]:
+def plan_bins(boxes: BoxesAndEvents, *, attributes: Sequence[int] = range(1, _MOST_CUTS + 1)) -> list[Bins]:
     """Return the most promising ways to cut one to ``_MOST_CUTS`` attributes, the best estimate first.
 
     The most selective attributes are cut first. A way that makes more copies than fit is left out, unless all do.
@@ -94,7 +94,7 @@ def _mean_sides(lo: FloatArray, hi: FloatArray, whole: FloatArray) -> FloatArray
 class _Sample:
     """Some boxes and events, to estimate by."""
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: BoxesAndEvents) -> None:
         self._names, self._n = boxes.names, len(boxes.lo)
         self._low, self._high = boxes.points.min(axis=0), boxes.points.max(axis=0)
         some = np.linspace(0, self._n - 1, min(self._n, _SAMPLED_BOXES)).astype(np.intp)

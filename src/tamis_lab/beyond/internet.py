@@ -23,7 +23,7 @@ from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, column, where
 from tamis_lab.scale import Scale
-from tamis_lab.uncovered import Boxes, count_announced, count_uncovered
+from tamis_lab.uncovered import BoxArray, count_announced, count_uncovered
 
 __all__ = ["EXPERIMENT", "count_links"]
 
@@ -52,7 +52,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     return rows + [_predict(curve, brokers, most) for brokers in _BROKERS]
 
 
-def sample_curve(boxes: Boxes) -> list[Row]:
+def sample_curve(boxes: BoxArray) -> list[Row]:
     """Count the uncovered and the announced among 1, 3, 10, 30, ... of boxes in random order, the mean of parts."""
     sizes = [size for power in range(7) for size in (10**power, 3 * 10**power) if size <= len(boxes)]
     rows: list[Row] = []

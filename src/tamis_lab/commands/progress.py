@@ -13,7 +13,7 @@ from tamis.cli.screen import errors
 
 if TYPE_CHECKING:
     from tamis_lab.experiment import Experiment
-    from tamis_lab.running import Step
+    from tamis_lab.running import DrawProgress
 
 __all__ = ["LabProgress"]
 
@@ -38,7 +38,7 @@ class LabProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._bars.stop()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: DrawProgress) -> None:
         """Show how many draws of an experiment are done."""
         name = step.experiment.name
         started = self._started.setdefault(name, time.perf_counter())

@@ -28,7 +28,7 @@ from tamis.geometry.rcc8 import INVERSE
 from tamis.geometry.relations import relation_of, rings_of
 from tamis.model.subscription import Relation
 
-__all__ = ["TABLE_1", "Place", "Samples", "discretize", "find_relation", "find_relation_safely", "point_check"]
+__all__ = ["TABLE_1", "PointPosition", "Samples", "discretize", "find_relation", "find_relation_safely", "point_check"]
 
 #: The new 4-intersection model: whether A's boundary meets B's boundary, B's inside, B's boundary A's inside, and A's
 #: boundary B's outside.
@@ -47,7 +47,7 @@ TABLE_1: Final[dict[Relation, tuple[bool, bool, bool, bool]]] = {
 _SLACK: Final = 1e-12
 
 
-class Place(enum.StrEnum):
+class PointPosition(enum.StrEnum):
     """Where a point lies in a region."""
 
     IN = "in"
@@ -66,18 +66,20 @@ class Samples:
         return len(self.halos)
 
 
-def point_check(point: tuple[float, float], region: shapely.Polygon, halo: float = 0.0) -> Place:
+def point_check(point: tuple[float, float], region: shapely.Polygon, halo: float = 0.0) -> PointPosition:
     """Return whether a point is in a region, out of it, or meets its boundary; exactly, unless it has a halo.
 
     >>> point_check((0.5, 0.5), shapely.box(0, 0, 1, 1)), point_check((1.2, 0.5), shapely.box(0, 0, 1, 1), halo=0.25)
-    (<Place.IN: 'in'>, <Place.MEET: 'meet'>)
+    (<PointPosition.IN: 'in'>, <PointPosition.MEET: 'meet'>)
     """
     from tamis.kernels.polygons import flat_rings
     from tamis_lab.regions import samples
 
     rings = rings_of(np.array([region], dtype=object))
     position = samples.place(np.array([point], np.float64), 0, float(halo), rings, 0, flat_rings.new_corners())
-    return {samples.MEET: Place.MEET, samples.IN: Place.IN, samples.OUT: Place.OUT}[int(position)]
+    return {samples.MEET: PointPosition.MEET, samples.IN: PointPosition.IN, samples.OUT: PointPosition.OUT}[
+        int(position)
+    ]
 
 
 def discretize(region: shapely.Polygon, density: float, *, longest: bool = False) -> Samples:
@@ -180,5 +182,5 @@ def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float)
         answer = Relation.INSIDE
     else:
         corner = tuple(shapely.get_coordinates(long)[0].tolist())
-        answer = Relation.CONTAINS if point_check(corner, short) is Place.IN else Relation.DISJOINT
+        answer = Relation.CONTAINS if point_check(corner, short) is PointPosition.IN else Relation.DISJOINT
     return (answer if short is a else INVERSE[answer]), True
