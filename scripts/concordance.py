@@ -106,7 +106,7 @@ def errata_page() -> str:
 
 def _row(erratum: Erratum) -> str:
     test = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
-    return f"| {erratum.item} | {_cell(erratum.said)} | {_cell(erratum.shown)} | {test} |"
+    return f"| {erratum.item} | {_cell(erratum.stated)} | {_cell(erratum.shown)} | {test} |"
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,8 @@
     python scripts/plain_words.py
 
 Reads the tracked modules below src (comments and string literals, docstrings among them) and the documents, and prints
-file, line, phrase and advice for each finding. In the modules that are not `EXEMPT` it also reads the names that are
-bound: locals, parameters, fields, functions. Exits with 1 if there is a finding. `make lint` runs it.
+file, line, phrase and advice for each finding. In modules it also reads the names that are bound: locals, parameters,
+fields, functions. Exits with 1 if there is a finding. `make lint` runs it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,6 @@ NAMES = {
     "there": "what is there: columns, present",
 }
 
-#: Folders and modules below src whose names are not checked yet. The list only shrinks.
-EXEMPT = (
-    "tamis_bench/",
-    "tamis_lab/",
-)
-
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
 _INDENT = re.compile(r"\n[ \t]+")
 _F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
@@ -107,8 +101,7 @@ def findings_in(path: Path) -> list[Finding]:
     lines = iter(source.splitlines(keepends=True))
     tokens = [token for token in tokenize.generate_tokens(lambda: next(lines, "")) if token.type in _TEXT_TOKENS]
     in_texts = [finding for token in tokens for finding in findings(_words(token), token.start[0])]
-    is_exempt = path.is_relative_to(ROOT / "src") and path.relative_to(ROOT / "src").as_posix().startswith(EXEMPT)
-    return sorted([*in_texts, *(() if is_exempt else names_in(source))])
+    return sorted([*in_texts, *names_in(source)])
 
 
 def names_in(source: str) -> Iterator[Finding]:
@@ -128,6 +121,8 @@ def _bound_name(node: ast.AST) -> str | None:
         case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
             return name
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(name=name):
             return name
     return None
 

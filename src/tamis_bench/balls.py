@@ -74,15 +74,15 @@ def measure_balls(works: Sequence[str], sizes: Sequence[int], systems: Sequence[
 
 
 def ball_sheet(rows: Sequence[Row]) -> Sheet:
-    """Return one table: a line for each work and size, a column for each system; the goal and ours' way at the end."""
-    systems = [one for one in SYSTEMS if any(row.system == one for row in rows)]
-    found = {(row.work, row.n, row.system): row for row in rows}
+    """Return one table: a line per work and size, a column per system, then the goal and the way that ours chose."""
+    systems = [name for name in SYSTEMS if any(row.system == name for row in rows)]
+    rows_by_cell = {(row.work, row.n, row.system): row for row in rows}
     lines = []
     for work, n in dict.fromkeys((row.work, row.n) for row in rows):
-        own = [found.get((work, n, one)) for one in systems]
+        own = [rows_by_cell.get((work, n, system)) for system in systems]
         goal = next((row.goal for row in own if row and row.goal), None)
         cells = ["" if row is None or row.rate is None else human(row.rate) for row in own]
-        ours = found.get((work, n, "ours"))
+        ours = rows_by_cell.get((work, n, "ours"))
         lines.append([work, size_name(n), *cells, human(goal) if goal else "", ours.note if ours else ""])
     return Sheet(["questions/s, events/s", "n", *systems, "goal", "ours by"], lines, left=1)
 
@@ -92,19 +92,19 @@ def _cover_systems(
 ) -> Iterator[tuple[str, float, str]]:
     truth: npt.NDArray[np.bool_] | None = None
     ways = {"scan": "scan", "tree": "tree", "blocks": "blocks", "ours": "auto"}
-    for system in [one for one in ways if one in systems or one == "scan"]:
+    for system in [name for name in ways if name in systems or name == "scan"]:
         index = BallIndex(Projections.drawn(work.d), way=ways[system])
         index.add_many(np.arange(len(world.radii)), world.centers, world.radii)
 
         def ask(some: slice, index: BallIndex = index) -> npt.NDArray[np.int32]:
-            return index.find_covers(world.asked[some], world.asked_radii[some])
+            return index.find_covers(world.questions[some], world.question_radii[some])
 
         covered = ask(slice(_SAMPLE * 4)) >= 0
         truth = covered if truth is None else truth
         if not np.array_equal(covered, truth):
             raise InvariantError(f"{system} and the scan disagree on {work.kind} balls of {work.d} dimensions")
-        told = index.statistics()
-        note = f"{told['way']}, k = {told['k']}" if system == "ours" else ""
+        statistics = index.statistics()
+        note = f"{statistics['way']}, k = {statistics['k']}" if system == "ours" else ""
         yield system, _rate(ask, effort), note
 
 
@@ -115,22 +115,22 @@ def _match_systems(
     squares = np.einsum("ij,ij->i", world.centers, world.centers) - radii**2
 
     def brute(some: slice) -> npt.NDArray[np.bool_]:
-        points = world.asked[some]
+        points = world.questions[some]
         products = points @ world.centers.T
         near: npt.NDArray[np.bool_] = squares - 2 * products <= -np.einsum("ij,ij->i", points, points)[:, None]
         return near
 
     engine = Engine()
     engine.subscribe_balls("look", world.centers, radii)
-    found = engine.match_table({"look": list(world.asked[:_SAMPLE])})
-    want = brute(slice(_SAMPLE))
-    if not np.array_equal(np.diff(found.offsets), want.sum(axis=1)):
+    matches = engine.match_table({"look": list(world.questions[:_SAMPLE])})
+    truth = brute(slice(_SAMPLE))
+    if not np.array_equal(np.diff(matches.offsets), truth.sum(axis=1)):
         raise InvariantError(f"ours and NumPy disagree on {work.kind} balls of {work.d} dimensions")
-    yield "numpy", _rate(brute, effort, most=256), f"{want.sum(axis=1).mean():.1f} matches per event"
+    yield "numpy", _rate(brute, effort, most=256), f"{truth.sum(axis=1).mean():.1f} matches per event"
     if "ours" in systems:
-        told = engine.statistics()["namespaces"]["default"]
-        note = f"{told['balls.look.way']}, k = {told['balls.look.k']}"
-        yield "ours", _rate(lambda some: engine.match_table({"look": world.asked[some]}), effort), note
+        statistics = engine.statistics()["namespaces"]["default"]
+        note = f"{statistics['balls.look.way']}, k = {statistics['balls.look.k']}"
+        yield "ours", _rate(lambda some: engine.match_table({"look": world.questions[some]}), effort), note
 
 
 def _rate(ask: _Ask, effort: Effort, most: int | None = None) -> float:

@@ -46,9 +46,9 @@ SYSTEMS: Final[dict[str, Callable[[Schema], CoveringIndex] | None]] = {
     "zcurve .35": lambda schema: ZCurveIndex(schema, epsilon=0.35, k=_BITS[len(schema)]),
 }
 
-#: Boxes that are asked about, and the first of them that are checked against the scan.
-_ASKED, _SAMPLE = 50_000, 64
-_NOBODY: Final = 2_147_483_647
+#: Boxes for which a cover is sought, and how many of them are checked against the scan.
+_QUESTIONS, _SAMPLE = 50_000, 64
+_NO_ROW: Final = 2_147_483_647
 
 _RowArray = npt.NDArray[np.int32]
 
@@ -86,15 +86,16 @@ def _warm(work: str) -> None:
 
 def _measure(work: str, n: int, systems: Sequence[str], effort: Effort) -> Iterator[Row]:
     stored = make_covering_boxes(work, n)
-    asked = make_covering_boxes(work, min(_ASKED, max(effort.batch, 512)) if effort.repeat < 3 else _ASKED, seed=2)
-    truth, seconds = _scan(stored, asked, effort)
+    n_questions = min(_QUESTIONS, max(effort.batch, 512)) if effort.repeat < 3 else _QUESTIONS
+    questions = make_covering_boxes(work, n_questions, seed=2)
+    truth, seconds = _scan(stored, questions, effort)
     scan_rate = len(truth) / seconds
     if "scan" in systems:
         yield Row(work, n, "scan", "cover", scan_rate, 1.0, note=f"scan: timed on {len(truth)} boxes")
     for name in systems:
         maker = SYSTEMS[name]
         if maker is not None:
-            yield from _measure_index(work, name, maker, (stored, asked), (truth, scan_rate), effort)
+            yield from _measure_index(work, name, maker, (stored, questions), (truth, scan_rate), effort)
     if "ours" in systems:
         start = time.perf_counter()
         reduction = reduce(stored)
@@ -103,18 +104,18 @@ def _measure(work: str, n: int, systems: Sequence[str], effort: Effort) -> Itera
         yield Row(work, n, "ours", "reduce", took, goal=find_goal("reduce", work, n), note=note)
 
 
-def _scan(stored: SubscriptionTable, asked: SubscriptionTable, effort: Effort) -> tuple[_RowArray, float]:
+def _scan(stored: SubscriptionTable, questions: SubscriptionTable, effort: Effort) -> tuple[_RowArray, float]:
     lo, hi = stored.corners()
-    low, high = (side[:_SAMPLE].copy() for side in asked.corners())
-    best = np.full(len(low), _NOBODY, np.int32)
+    low, high = (side[:_SAMPLE].copy() for side in questions.corners())
+    best = np.full(len(low), _NO_ROW, np.int32)
     scan_least_covers(lo[:10], hi[:10], (low[:1], high[:1]), best[:1].copy())
 
     def scan() -> None:
-        best[:] = _NOBODY
+        best[:] = _NO_ROW
         scan_least_covers(lo, hi, (low, high), best)
 
     seconds = best_of(scan, effort)
-    return np.where(best == _NOBODY, np.int32(-1), best).astype(np.int32), seconds
+    return np.where(best == _NO_ROW, np.int32(-1), best).astype(np.int32), seconds
 
 
 def _measure_index(
@@ -126,25 +127,25 @@ def _measure_index(
     effort: Effort,
 ) -> Iterator[Row]:
     """Yield the rows of one index: building, batches, single subscriptions, recall."""
-    stored, asked = boxes
+    stored, questions = boxes
     n, truth = len(stored), scanned[0]
     start = time.perf_counter()
     index = maker(Schema({attribute: Number(-1.0, 2.0) for attribute in stored.names}))
     index.add_boxes(np.arange(n, dtype=np.int32), stored)
     yield Row(work, n, name, "build", n / (time.perf_counter() - start))
     is_exact = isinstance(index, DominanceIndex)
-    some = asked if is_exact else _first(asked, _SAMPLE)
-    found = index.find_covers(some)
-    _check(name, stored, some, found, truth if is_exact else None)
+    some = questions if is_exact else _first(questions, _SAMPLE)
+    covers = index.find_covers(some)
+    _check(name, stored, some, covers, truth if is_exact else None)
     seconds = best_of(lambda: index.find_covers(some), effort)
     rate = len(some) / seconds
     yield Row(work, n, name, "cover", rate, rate / scanned[1], find_goal("cover", work, n) if is_exact else None)
     if is_exact:
-        singles = [asked.box_subscription(i, i) for i in range(min(2_000, len(asked)))]
+        singles = [questions.box_subscription(i, i) for i in range(min(2_000, len(questions)))]
         latency = time_each(index.find_cover, singles, effort)
         yield Row(work, n, name, "cover p50", latency.p50, goal=find_goal("cover p50", work, n))
     elif (truth >= 0).any():
-        yield Row(work, n, name, "recall", float((found[: len(truth)] >= 0).sum() / (truth >= 0).sum()))
+        yield Row(work, n, name, "recall", float((covers[: len(truth)] >= 0).sum() / (truth >= 0).sum()))
 
 
 def _first(table: SubscriptionTable, n: int) -> SubscriptionTable:
@@ -153,13 +154,13 @@ def _first(table: SubscriptionTable, n: int) -> SubscriptionTable:
 
 
 def _check(
-    name: str, stored: SubscriptionTable, asked: SubscriptionTable, found: _RowArray, truth: _RowArray | None
+    name: str, stored: SubscriptionTable, questions: SubscriptionTable, covers: _RowArray, truth: _RowArray | None
 ) -> None:
-    """Raise `InvariantError` unless every cover is one and, if there is a truth, it is that one."""
-    (lo, hi), (low, high) = stored.corners(), asked.corners()
-    hit = np.flatnonzero(found >= 0)
-    by = found[hit]
-    if not ((lo[by] <= low[hit]) & (hi[by] >= high[hit])).all():
-        raise InvariantError(f"{name} names a box that does not cover")
-    if truth is not None and not np.array_equal(found[: len(truth)], truth):
+    """Raise `InvariantError` unless every row in ``covers`` covers its question and, if there is a truth, equals it."""
+    (lo, hi), (low, high) = stored.corners(), questions.corners()
+    covered = np.flatnonzero(covers >= 0)
+    by = covers[covered]
+    if not ((lo[by] <= low[covered]) & (hi[by] >= high[covered])).all():
+        raise InvariantError(f"{name} returned a box that does not cover")
+    if truth is not None and not np.array_equal(covers[: len(truth)], truth):
         raise InvariantError(f"{name} and the scan disagree")

@@ -33,26 +33,26 @@ def measure_kinds(kinds: Sequence[str], sizes: Sequence[int], effort: Effort) ->
             yield from _measure(kind, n, _SINGLES if effort.repeat > 1 else _SINGLES // 4)
 
 
-def _measure(kind: str, n: int, n_asked: int) -> Iterator[Row]:
-    stored, asked = make_conditions(kind, n), make_conditions(kind, n_asked, seed=2)
+def _measure(kind: str, n: int, n_questions: int) -> Iterator[Row]:
+    stored, questions = make_conditions(kind, n), make_conditions(kind, n_questions, seed=2)
     index = DominanceIndex()
     start = time.process_time()
     index.add_many(range(n), stored)
     yield Row(kind, n, "ours", "build", n / (time.process_time() - start))
-    _check(kind, index, stored, asked[:_CHECKED])
-    times, n_covered = np.zeros((2, n_asked)), 0
-    for i, one in enumerate(asked):
+    _check(kind, index, stored, questions[:_CHECKED])
+    times, n_covered = np.zeros((2, n_questions)), 0
+    for i, question in enumerate(questions):
         marks = [time.process_time()]
-        index.find_cover(one)
+        index.find_cover(question)
         marks.append(time.process_time())
-        n_covered += len(index.find_covered(one))
+        n_covered += len(index.find_covered(question))
         marks.append(time.process_time())
         times[:, i] = np.diff(marks) * 1e6
     cover, covered = np.median(times, axis=1).tolist()
-    note = f"{kind}: {n_covered / n_asked:.1f} rows are covered by a subscription of {n:,}"
+    note = f"{kind}: {n_covered / n_questions:.1f} rows are covered by a subscription of {n:,}"
     yield Row(kind, n, "ours", "cover p50", cover, goal=find_goal("cover p50", "conditions", n))
     yield Row(kind, n, "ours", "covered p50", covered, goal=find_goal("covered p50", "conditions", n), note=note)
-    batch = make_conditions(kind, _BATCH * n_asked // _SINGLES, seed=3)
+    batch = make_conditions(kind, _BATCH * n_questions // _SINGLES, seed=3)
     start = time.process_time()
     index.find_cover_many(batch)
     yield Row(kind, n, "ours", "cover", len(batch) / (time.process_time() - start))
@@ -61,16 +61,16 @@ def _measure(kind: str, n: int, n_asked: int) -> Iterator[Row]:
 _Subscriptions = Sequence[Subscription]
 
 
-def _check(kind: str, index: DominanceIndex, stored: _Subscriptions, asked: _Subscriptions) -> None:
-    """Raise `InvariantError` unless answers are true, as far as some first rows tell."""
-    for one in asked:
-        cover, covered = index.find_cover(one), set(index.find_covered(one).tolist())
+def _check(kind: str, index: DominanceIndex, stored: _Subscriptions, questions: _Subscriptions) -> None:
+    """Raise `InvariantError` if an answer contradicts a scan of the first ``_FIRST_ROWS`` rows."""
+    for question in questions:
+        cover, covered = index.find_cover(question), set(index.find_covered(question).tolist())
         first = stored[:_FIRST_ROWS]
-        least = next((row for row, other in enumerate(first) if is_covered(one.filters, other.filters)), None)
-        inside = {row for row, other in enumerate(first) if is_covered(other.filters, one.filters)}
-        if cover is not None and not is_covered(one.filters, stored[cover].filters):
-            raise InvariantError(f"{kind}: row {cover} is named and does not cover")
+        least = next((row for row, other in enumerate(first) if is_covered(question.filters, other.filters)), None)
+        inside = {row for row, other in enumerate(first) if is_covered(other.filters, question.filters)}
+        if cover is not None and not is_covered(question.filters, stored[cover].filters):
+            raise InvariantError(f"{kind}: row {cover} was returned and does not cover")
         if least is not None and cover != least:
-            raise InvariantError(f"{kind}: row {least} covers and {cover} was named")
+            raise InvariantError(f"{kind}: row {least} covers and {cover} was returned")
         if inside != {row for row in covered if row < _FIRST_ROWS}:
-            raise InvariantError(f"{kind}: rows that are covered differ from those of a scan")
+            raise InvariantError(f"{kind}: covered rows differ from those of a scan")

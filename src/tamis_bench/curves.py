@@ -86,7 +86,7 @@ def _ranges(rng: np.random.Generator, d: int, side: int, scale: float, effort: E
         yield Row(work, n, "ours", "ranges", rate, None, goal, note)
         return
     few = boxes[: max(1, min(n, _MOST_CELLS // side**d))]
-    slow = len(few) / best_of(lambda: [clustered(curve, one) for one in few], effort)
+    slow = len(few) / best_of(lambda: [clustered(curve, box) for box in few], effort)
     offsets, ranges = curve.ranges_of(few[:1])
     if not note and ranges.tolist() != clustered(curve, few[0]).tolist():
         raise InvariantError(f"the ranges of {few[0].tolist()} on {curve!r} are not those of its {offsets[-1]} cells")
@@ -119,12 +119,12 @@ def _table(rng: np.random.Generator, n: int, effort: Effort) -> Iterator[Row]:
     yield Row("2-d, boxes to 24", len(ranges), "ours", "table add", len(ranges) / seconds, None, _ADD_GOAL)
     keys = rng.integers(0, curve.n_keys, _POINTS)
     table = held[-1]
-    asked = len(keys) / best_of(lambda: table.counts(keys), effort)
-    yield Row("2-d, boxes to 24", len(ranges), "ours", "table look-up", asked, None, _LOOK_UP_GOAL)
-    removed = len(ranges) / best_of(lambda: held.pop().remove(ranges), Effort(min(effort.repeat, len(held))))
+    look_ups = len(keys) / best_of(lambda: table.counts(keys), effort)
+    yield Row("2-d, boxes to 24", len(ranges), "ours", "table look-up", look_ups, None, _LOOK_UP_GOAL)
+    removals = len(ranges) / best_of(lambda: held.pop().remove(ranges), Effort(min(effort.repeat, len(held))))
     if not table.is_empty:
-        raise InvariantError("a table is not empty after all was removed")
-    yield Row("2-d, boxes to 24", len(ranges), "ours", "table remove", removed, None, _REMOVE_GOAL)
+        raise InvariantError("a table is not empty after all ranges were removed")
+    yield Row("2-d, boxes to 24", len(ranges), "ours", "table remove", removals, None, _REMOVE_GOAL)
 
 
 def _insertion(rng: np.random.Generator, name: str, d: int, sizes: list[int], effort: Effort) -> Iterator[Row]:
@@ -140,8 +140,8 @@ def _insertion(rng: np.random.Generator, name: str, d: int, sizes: list[int], ef
 
 
 def _inserting(table: RangeTable, curve: HilbertCurve, cubes: IntArray) -> Callable[[], object]:
-    """Return a call that adds cubes one by one, from cells to what is new."""
-    return lambda: [table.add(curve.ranges_of(one[None])[1]) for one in cubes]
+    """Return a function that adds the ranges of each cube to ``table``, a cube at a time."""
+    return lambda: [table.add(curve.ranges_of(cube[None])[1]) for cube in cubes]
 
 
 def _cubes(rng: np.random.Generator, name: str, d: int, n: int) -> IntArray:

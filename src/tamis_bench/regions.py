@@ -161,7 +161,7 @@ class _JoinBench:
         return Row(self.work, len(self.regions), system, "match", rate, ratio, note=note)
 
     def _engine(self) -> Engine:
-        texts = [f"{self.join.function}(area, {region_text(one)})" for one in self.regions]
+        texts = [f"{self.join.function}(area, {region_text(region)})" for region in self.regions]
         engine = Engine(Schema({"area": Region()}))
         engine.subscribe_table(SubscriptionTable.from_arrow(pa.table({"id": np.arange(len(texts)), "filter": texts})))
         engine.wait()
@@ -210,7 +210,7 @@ class _JoinBench:
 
     def _sedonadb(self) -> Matcher:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of libraries it does not need here
+            warnings.simplefilter("ignore")  # sedonadb warns of optional libraries, which are not used here
             sedona = importlib.import_module("sedonadb").connect()
         tables: dict[int, str] = {}
 
@@ -228,8 +228,8 @@ class _JoinBench:
             if size not in tables:
                 tables[size] = keep(f"events_{size}", events)
             query = f"SELECT e.id AS event, s.id AS region FROM {tables[size]} e JOIN {standing} s ON {self.join.sql}"
-            found = pa.table(sedona.sql(query))
-            return np.column_stack([found["event"].to_numpy(), found["region"].to_numpy()])
+            pairs = pa.table(sedona.sql(query))
+            return np.column_stack([pairs["event"].to_numpy(), pairs["region"].to_numpy()])
 
         return match
 
@@ -242,10 +242,10 @@ def _parsed_table(schema: Schema, events: npt.NDArray[Any]) -> EventTable:
     return EventTable.of(_wkb_table(events), schema)
 
 
-def _pairs(found: Matches, first: int = 0) -> Pairs:
-    """Return events, counted from ``first``, and rows."""
-    event = first + np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-    return np.column_stack([event, found.rows])
+def _pairs(matches: Matches, first: int = 0) -> Pairs:
+    """Return pairs of an event, numbered from ``first``, and a row."""
+    event = first + np.repeat(np.arange(len(matches.offsets) - 1), np.diff(matches.offsets))
+    return np.column_stack([event, matches.rows])
 
 
 def _busy(call: Callable[[], object]) -> str:
@@ -256,8 +256,8 @@ def _busy(call: Callable[[], object]) -> str:
 
 
 def _ordered(pairs: Pairs) -> Pairs:
-    found: Pairs = np.unique(np.asarray(pairs, np.int64), axis=0)
-    return found
+    ordered: Pairs = np.unique(np.asarray(pairs, np.int64), axis=0)
+    return ordered
 
 
 def _relation(n: int, effort: Effort) -> Iterator[Row]:
@@ -294,8 +294,8 @@ def _simplifier(n: int, effort: Effort) -> Iterator[Row]:
     rng = np.random.default_rng(13)
     n = min(n, 2_000)
     raw = predicates(constraint_filters(synthetic_regions(n, rng), rng, per_filter=2), _PREDICATES)
-    simple = [replace(one, filters=simplify_filters(one.filters)) for one in raw]
-    left = sum(len(one.filters) for one in simple) / sum(len(one.filters) for one in raw)
+    simple = [replace(subscription, filters=simplify_filters(subscription.filters)) for subscription in raw]
+    left = _count_filters(simple) / _count_filters(raw)
     plain, simplified = CountingMatcher(), CountingMatcher()
     for matcher, some in ((plain, raw), (simplified, simple)):
         _fill(matcher, some)
@@ -308,9 +308,13 @@ def _match_all(matcher: CountingMatcher, events: Sequence[Event]) -> None:
         matcher.match(event)
 
 
+def _count_filters(subscriptions: Sequence[Subscription]) -> int:
+    return sum(len(subscription.filters) for subscription in subscriptions)
+
+
 def _fill(matcher: CountingMatcher, subscriptions: Sequence[Subscription]) -> None:
-    for one in subscriptions:
-        matcher.add(int(one.id), one)
+    for subscription in subscriptions:
+        matcher.add(int(subscription.id), subscription)
 
 
 def _compared(
@@ -334,21 +338,21 @@ def _timed(
     effort: Effort,
     note: str,
 ) -> Iterator[Row]:
-    """Yield the rates of two matchers on each message type; the first is the base. Both must find the same."""
+    """Yield the rates of two matchers on each message type; the first is the base. Their matches must be equal."""
     rng = np.random.default_rng(17)
     for kind in MESSAGE_TYPES:
-        events = [{"area": one} for one in message_regions(kind, _MESSAGES, rng)]
-        found = [[matcher.match(event).tolist() for event in events] for matcher in matchers]
-        if found[0] != found[1]:
+        events = [{"area": region} for region in message_regions(kind, _MESSAGES, rng)]
+        matches = [[matcher.match(event).tolist() for event in events] for matcher in matchers]
+        if matches[0] != matches[1]:
             raise InvariantError(f"{names[0]} and {names[1]} disagree on messages of type {kind}")
         base = 0.0
         for name, matcher in zip(names, matchers, strict=True):
             before = int(matcher.statistics().details["evaluations"])
             rate = len(events) / best_of(partial(_match_all, matcher, events), replace(effort, repeat=1))
-            asked = (int(matcher.statistics().details["evaluations"]) - before) / len(events)
+            evaluated = (int(matcher.statistics().details["evaluations"]) - before) / len(events)
             base = base or rate
             yield Row(f"{work} {kind}", n, name, "match", rate, rate / base, note=note if name == names[1] else "")
-            yield Row(f"{work} {kind}", n, name, "evaluations", asked)
+            yield Row(f"{work} {kind}", n, name, "evaluations", evaluated)
 
 
 #: The parts of this benchmark by name.

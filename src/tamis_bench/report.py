@@ -20,7 +20,7 @@ FEWER_EVENTS = "\u00b0"
 def human(number: float) -> str:
     """Write a number with three digits.
 
-    >>> [human(one) for one in (2_530_000, 15_240, 999_700, 96.8, 1.234, 0.0123)]
+    >>> [human(number) for number in (2_530_000, 15_240, 999_700, 96.8, 1.234, 0.0123)]
     ['2.53M', '15.2k', '1.00M', '96.8', '1.23', '0.012']
     """
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -65,28 +65,28 @@ class Sheet:
 def sheets(rows: Sequence[Row], goals: bool = True) -> list[Sheet]:
     """Return all tables: the systems side by side for each work, then everything about tamis itself."""
     works = list(dict.fromkeys(row.work for row in rows))
-    found = [_systems_sheet(work, [row for row in rows if row.work == work], goals) for work in works]
-    found.append(_own_sheet([row for row in rows if row.system == "ours" and row.what != "match"], works, goals))
-    return [sheet for sheet in found if sheet.lines]
+    tables = [_systems_sheet(work, [row for row in rows if row.work == work], goals) for work in works]
+    tables.append(_own_sheet([row for row in rows if row.system == "ours" and row.what != "match"], works, goals))
+    return [sheet for sheet in tables if sheet.lines]
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """Return why there is no number where there is none, and what the mark of others means."""
-    speakers: dict[tuple[str, str, str], dict[str, None]] = {}
+    """Return the reasons for missing numbers, and what the mark at some numbers means."""
+    cells_of: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
         if row.rate is None:
-            speakers.setdefault((row.work, row.what, row.note), {})[f"{row.system} at {size_name(row.n)}"] = None
-    said = [f"{work}, {what}, {', '.join(who)}: {note}" for (work, what, note), who in speakers.items()]
+            cells_of.setdefault((row.work, row.what, row.note), {})[f"{row.system} at {size_name(row.n)}"] = None
+    lines = [f"{work}, {what}, {', '.join(cells)}: {note}" for (work, what, note), cells in cells_of.items()]
     if any("timed on" in row.note for row in rows):
-        said.append(f"{FEWER_EVENTS} timed on fewer events, as many as there was time for")
-    return said
+        lines.append(f"{FEWER_EVENTS} timed on fewer events, as many as there was time for")
+    return lines
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return all tables and notes as Markdown."""
     parts = ["\n".join(markdown_lines(sheet)) for sheet in sheets(rows)]
-    said = [f"- {note}" for note in notes(rows)]
-    return "\n\n".join([*parts, *(["\n".join(said)] if said else [])]) + "\n"
+    items = [f"- {note}" for note in notes(rows)]
+    return "\n\n".join([*parts, *(["\n".join(items)] if items else [])]) + "\n"
 
 
 def markdown_lines(sheet: Sheet) -> Iterator[str]:
@@ -101,8 +101,9 @@ def _systems_sheet(work: str, rows: Sequence[Row], goals: bool) -> Sheet:
     """Events per second by system and size, with the ratio to the scan; the goal below."""
     matched = {(row.system, row.n): row for row in rows if row.what == "match"}
     sizes = sorted({n for _, n in matched})
-    systems = sorted(dict.fromkeys(system for system, _ in matched), key=lambda one: (one != "ours", one != "scan"))
-    lines = [[one, *(_rate_cell(matched.get((one, n))) for n in sizes)] for one in systems]
+    names = dict.fromkeys(system for system, _ in matched)
+    systems = sorted(names, key=lambda name: (name != "ours", name != "scan"))
+    lines = [[system, *(_rate_cell(matched.get((system, n))) for n in sizes)] for system in systems]
     aims = [row.goal if (row := matched.get(("ours", n))) else None for n in sizes]
     if goals and any(aims):
         lines.append(["goal for ours", *("" if aim is None else f">= {human(aim)}" for aim in aims)])
@@ -129,11 +130,11 @@ def _times(ratio: float) -> str:
 
 def _own_sheet(rows: Sequence[Row], works: Sequence[str], goals: bool) -> Sheet:
     """All other measures of tamis, one line for each measure and size."""
-    found = {(row.what, row.n, row.work): row for row in rows}
+    rows_by_cell = {(row.what, row.n, row.work): row for row in rows}
     lines = []
     for what, measure in MEASURES.items():
         for n in sorted({row.n for row in rows if row.what == what}):
-            cells = (_own_cell(found.get((what, n, work)), goals) for work in works)
+            cells = (_own_cell(rows_by_cell.get((what, n, work)), goals) for work in works)
             lines.append([f"{what}, {measure.unit}", size_name(n), *cells])
     return Sheet(["ours", "n", *works], lines, left=2)
 

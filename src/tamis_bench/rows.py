@@ -20,8 +20,8 @@ class Measure:
 
 #: In the order in which they are printed.
 MEASURES: Final = {
-    one.name: one
-    for one in (
+    measure.name: measure
+    for measure in (
         Measure("match", "events/s", "events matched per second, a table at a time"),
         Measure("match 256", "events/s", "the same in tables of 256 events"),
         Measure("match 2 threads", "events/s", "tables of 65,536 events on two threads; the ratio is to one thread"),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import tamis
 from tamis_bench.timing import Effort
 
-__all__ = ["SYSTEMS", "TextRow", "TextWork", "measure_text", "text_filters", "text_work"]
+__all__ = ["SYSTEMS", "RuleWork", "TextRow", "measure_text", "text_filters", "text_work"]
 
 #: Systems by name, with the package that each needs.
 SYSTEMS: Final = {
@@ -53,7 +53,7 @@ class TextRow:
 
 
 @dataclass(frozen=True)
-class TextWork:
+class RuleWork:
     """Rules, each a literal of a line and the end of a path, and events."""
 
     literals: Sequence[str]
@@ -81,7 +81,7 @@ def measure_text(sizes: Sequence[int], fields: int, systems: Sequence[str], effo
             yield from _RUNS[system](work, fields, effort)
 
 
-def text_work(n_rules: int, fields: int, n_events: int) -> TextWork:
+def text_work(n_rules: int, fields: int, n_events: int) -> RuleWork:
     """Return rules of two patterns each, and events of which some match."""
     rng = random.Random(n_rules)
 
@@ -99,7 +99,7 @@ def text_work(n_rules: int, fields: int, n_events: int) -> TextWork:
             "image": f"C:\\Windows\\{rng.choice(words).upper()}.exe",
         }
         events.append(event | {f"field{i}": word() for i in range(fields - 2)})
-    return TextWork(literals, suffixes, events)
+    return RuleWork(literals, suffixes, events)
 
 
 def _best(call: Callable[[], object], effort: Effort) -> float:
@@ -112,12 +112,12 @@ def _best(call: Callable[[], object], effort: Effort) -> float:
 
 
 def _row(
-    system: str, work: TextWork, fields: int, n: int, seconds: float, build: float, size: float | None = None
+    system: str, work: RuleWork, fields: int, n: int, seconds: float, build: float, size: float | None = None
 ) -> TextRow:
     return TextRow(system, 2 * len(work.literals), fields, n / seconds, build, size)
 
 
-def _engine(work: TextWork) -> tuple[tamis.Engine, float]:
+def _engine(work: RuleWork) -> tuple[tamis.Engine, float]:
     start = time.process_time()
     engine = tamis.Engine()
     texts = text_filters(work)
@@ -125,7 +125,7 @@ def _engine(work: TextWork) -> tuple[tamis.Engine, float]:
     return engine, time.process_time() - start
 
 
-def text_filters(work: TextWork) -> list[str]:
+def text_filters(work: RuleWork) -> list[str]:
     """Return the rules of a workload as filters."""
     pairs = zip(work.literals, work.suffixes, strict=True)
     return [f"line ILIKE '%{literal}%' AND image ILIKE '%{_escaped(suffix)}'" for literal, suffix in pairs]
@@ -135,7 +135,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("_", "\\_")
 
 
-def _tamis(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _tamis(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     engine, build = _engine(work)
     table = work.table
     _check(engine, work)
@@ -144,14 +144,14 @@ def _tamis(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("tamis", work, fields, len(work.events), seconds, build, size)
 
 
-def _tamis_single(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _tamis_single(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     engine, build = _engine(work)
     some = work.events[:200]
     engine.match(some[0])
     yield _row("tamis, one event", work, fields, len(some), _best(lambda: list(map(engine.match, some)), effort), build)
 
 
-def _check(engine: tamis.Engine, work: TextWork) -> None:
+def _check(engine: tamis.Engine, work: RuleWork) -> None:
     for event in work.events[:5]:
         line, image = event["line"].lower(), event["image"].lower()
         pairs = enumerate(zip(work.literals, work.suffixes, strict=True))
@@ -159,7 +159,7 @@ def _check(engine: tamis.Engine, work: TextWork) -> None:
         assert sorted(engine.match(event)) == expected
 
 
-def _re(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _re(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     """Each rule by itself: a search in one field, then in the other."""
     start = time.process_time()
     rules = [
@@ -179,7 +179,7 @@ def _re(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("re", work, fields, len(some), seconds, build)
 
 
-def _ahocorasick(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _ahocorasick(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     ahocorasick = importlib.import_module("ahocorasick")
     start = time.process_time()
     automaton = ahocorasick.Automaton()
@@ -192,13 +192,13 @@ def _ahocorasick(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRo
     yield _row("pyahocorasick", work, fields, len(some), seconds, build)
 
 
-def _hyperscan(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _hyperscan(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     hyperscan = importlib.import_module("hyperscan")
     start = time.process_time()
     database = hyperscan.Database()
     flags = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_SINGLEMATCH
     literals = list(dict.fromkeys(work.literals))
-    database.compile([re.escape(one).encode() for one in literals], ids=list(range(len(literals))), flags=flags)
+    database.compile([re.escape(literal).encode() for literal in literals], ids=list(range(len(literals))), flags=flags)
     build = time.process_time() - start
     some = [event["line"].encode() for event in work.events[:1_000]]
     hits: list[int] = []
@@ -210,7 +210,7 @@ def _hyperscan(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]
     yield _row("hyperscan", work, fields, len(some), seconds, build)
 
 
-def _re2(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _re2(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     if len(work.literals) > 10_000:  # its automaton outgrows its memory, and each text then starts it again
         return
     re2 = importlib.import_module("re2")
@@ -225,7 +225,7 @@ def _re2(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("re2", work, fields, len(some), seconds, build)
 
 
-def _duckdb(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _duckdb(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     """A join of events and rules on both patterns."""
     duckdb = importlib.import_module("duckdb")
     connection = duckdb.connect()
@@ -240,7 +240,7 @@ def _duckdb(work: TextWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("duckdb", work, fields, len(some), seconds, 0.0)
 
 
-_RUNS: Final[dict[str, Callable[[TextWork, int, Effort], Iterator[TextRow]]]] = {
+_RUNS: Final[dict[str, Callable[[RuleWork, int, Effort], Iterator[TextRow]]]] = {
     "tamis": _tamis,
     "tamis, one event": _tamis_single,
     "re": _re,

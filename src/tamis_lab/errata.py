@@ -21,7 +21,7 @@ class Erratum(NamedTuple):
 
     item: str
     paper: str
-    said: str
+    stated: str
     shown: str
     test: str = ""
     numbers: str = ""

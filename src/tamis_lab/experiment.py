@@ -11,7 +11,7 @@ import numpy as np
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows
 from tamis_lab.scale import Scale
-from tamis_lab.verdicts import Judge, Verdict
+from tamis_lab.verdicts import ClaimVerdict, Judge
 
 __all__ = ["SEEDS", "Config", "Experiment", "Finding", "Run", "grid"]
 
@@ -31,7 +31,7 @@ class Finding:
 
     claim: str
     paper: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     paper_value: str
     our_value: str
     why: str

@@ -43,8 +43,8 @@ def find_experiment(name: str) -> Experiment:
 
 def find_experiments(names: Iterable[str]) -> list[Experiment]:
     """Return experiments by name, by claim (``Z7``) or by paper (``mics``); ``all`` means every one."""
-    found: dict[str, Experiment] = {}
+    experiments: dict[str, Experiment] = {}
     for name in names:
         chosen = [each for each in EXPERIMENTS.values() if name in ("all", each.paper) or name.upper() in each.claims]
-        found |= {each.name: each for each in chosen or [find_experiment(name)]}
-    return list(found.values())
+        experiments |= {each.name: each for each in chosen or [find_experiment(name)]}
+    return list(experiments.values())

@@ -40,7 +40,7 @@ from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.rows import Row
 from tamis_lab.scale import Scale
 
-__all__ = ["Manifest", "Part", "Results", "Setting", "source_commit"]
+__all__ = ["DrawResult", "ResultManifest", "Results", "Setting", "source_commit"]
 
 
 class Setting(NamedTuple):
@@ -51,15 +51,15 @@ class Setting(NamedTuple):
     commit: str = ""
 
 
-class Part(msgspec.Struct, frozen=True):
+class DrawResult(msgspec.Struct, frozen=True):
     """The rows of one draw of a configuration, and the processor seconds that they took."""
 
     rows: list[dict[str, Any]]
     processor_seconds: float
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """What rows came from."""
+class ResultManifest(msgspec.Struct, frozen=True):
+    """Where the rows of an experiment come from: its scale, seed and design, the commit, versions and machine."""
 
     experiment: str
     scale: Scale
@@ -89,18 +89,18 @@ class Results:
         digest = hashlib.sha256(msgspec.json.encode(made_by, order="sorted")).hexdigest()[:20]
         return self._parts(experiment) / f"{digest}.json"
 
-    def read_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting) -> Part | None:
+    def read_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting) -> DrawResult | None:
         """Return a draw that is done, or None."""
         path = self.part(experiment, config, draw, setting)
-        return msgspec.json.decode(path.read_bytes(), type=Part) if path.exists() else None
+        return msgspec.json.decode(path.read_bytes(), type=DrawResult) if path.exists() else None
 
-    def write_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting, part: Part) -> None:
+    def write_part(self, experiment: Experiment, config: Config, draw: int, setting: Setting, part: DrawResult) -> None:
         """Keep a draw."""
         path = self.part(experiment, config, draw, setting)
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, msgspec.json.encode(part))
 
-    def write(self, experiment: Experiment, setting: Setting, parts: Sequence[Part]) -> None:
+    def write(self, experiment: Experiment, setting: Setting, parts: Sequence[DrawResult]) -> None:
         """Write all rows of an experiment and what they came from; its parts go."""
         self.directory.mkdir(parents=True, exist_ok=True)
         rows = [row for part in parts for row in part.rows]
@@ -121,16 +121,16 @@ class Results:
         return self._rows(experiment).exists()
 
     def is_done(self, experiment: Experiment, setting: Setting) -> bool:
-        """Whether the rows of this setting and version are there; an error where those of another setting stand."""
+        """Whether the rows of this setting and version exist; an error if the rows are of another setting."""
         if not self.has(experiment):
             return False
-        found = self.manifest(experiment)
-        if (found.scale, found.seed) != setting[:2]:
+        manifest = self.manifest(experiment)
+        if (manifest.scale, manifest.seed) != setting[:2]:
             raise ModelError(
-                f"{self._rows(experiment)} has rows of scale {found.scale}, seed {found.seed}: choose another "
+                f"{self._rows(experiment)} has rows of scale {manifest.scale}, seed {manifest.seed}: choose another "
                 "directory with --out, or replace them with --again"
             )
-        return found.tamis == __version__ and self.is_current(experiment) and setting.commit in ("", found.commit)
+        return manifest.tamis == __version__ and self.is_current(experiment) and setting.commit in ("", manifest.commit)
 
     def is_current(self, experiment: Experiment) -> bool:
         """Whether the rows of an experiment are of its present design, so that its judges can read them."""
@@ -145,9 +145,9 @@ class Results:
             rows = file.read().to_pylist()
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
-    def manifest(self, experiment: Experiment) -> Manifest:
+    def manifest(self, experiment: Experiment) -> ResultManifest:
         """Return what an experiment's rows came from."""
-        return msgspec.json.decode(self._rows(experiment).with_suffix(".json").read_bytes(), type=Manifest)
+        return msgspec.json.decode(self._rows(experiment).with_suffix(".json").read_bytes(), type=ResultManifest)
 
     def picture(self, experiment: Experiment, number: int, kind: str = "svg") -> Path:
         """Return the file of an experiment's picture; they are counted from 1."""
@@ -165,8 +165,8 @@ class Results:
         return self.directory / "parts" / experiment.name
 
 
-def _manifest(experiment: Experiment, setting: Setting, n_rows: int, processor_seconds: float) -> Manifest:
-    return Manifest(
+def _manifest(experiment: Experiment, setting: Setting, n_rows: int, processor_seconds: float) -> ResultManifest:
+    return ResultManifest(
         experiment=experiment.name,
         scale=setting.scale,
         seed=setting.seed,

@@ -16,24 +16,24 @@ import numpy as np
 
 from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.registry import find_experiment
-from tamis_lab.results import Part, Results, Setting
+from tamis_lab.results import DrawResult, Results, Setting
 from tamis_lab.scale import Scale
 
-__all__ = ["Cost", "Pieces", "Step", "cost_of", "here", "judge", "on_spark", "run_experiments", "run_piece"]
+__all__ = ["Cost", "DrawProgress", "Pieces", "cost_of", "here", "judge", "on_spark", "run_experiments", "run_piece"]
 
 #: Runs pieces of work anywhere and yields ``(place, answer)`` as each is done.
 Pieces = Callable[[Sequence[str]], Iterator[tuple[int, str]]]
 
 
-class Step(NamedTuple):
-    """Progress: ``done`` of ``total`` pieces of an experiment are there."""
+class DrawProgress(NamedTuple):
+    """``done`` of ``total`` draws of an experiment are finished."""
 
     experiment: Experiment
     done: int
     total: int
 
 
-class Piece(msgspec.Struct, frozen=True):
+class DrawTask(msgspec.Struct, frozen=True):
     """A draw of a configuration on its way to a worker."""
 
     experiment: str
@@ -43,19 +43,19 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def run_piece(text: str) -> str:
-    """Run one piece: what a worker does. JSON in, a `Part` as JSON out.
+    """Run a `DrawTask`, read from JSON, in a worker; return its `DrawResult` as JSON.
 
     The generator is seeded by the run's seed, the experiment, the configuration and the draw, so rows do not depend on
-    who ran what before.
+    what the worker ran before.
     """
-    piece = msgspec.json.decode(text, type=Piece)
+    piece = msgspec.json.decode(text, type=DrawTask)
     config = msgspec.json.encode(piece.config, order="sorted")
     rng = np.random.default_rng([piece.seed, zlib.crc32(piece.experiment.encode()), zlib.crc32(config)])
     experiment = find_experiment(piece.experiment)
     drawn = {"seed": piece.draw} if experiment.draws > 1 else {}
     started = time.process_time()
     rows = experiment.run(piece.config, rng.spawn(experiment.draws)[piece.draw] if drawn else rng)
-    part = Part([{**piece.config, **drawn, **row} for row in rows], time.process_time() - started)
+    part = DrawResult([{**piece.config, **drawn, **row} for row in rows], time.process_time() - started)
     return msgspec.json.encode(part, enc_hook=_plain).decode()
 
 
@@ -90,7 +90,7 @@ def run_experiments(
     run: Pieces,
     again: bool = False,
     first: bool = False,
-) -> Iterator[Step]:
+) -> Iterator[DrawProgress]:
     """Run experiments and write their rows; yields progress. What is there already is kept unless ``again``.
 
     ``first`` runs one draw of each configuration and writes no rows: `cost_of` then tells what a whole run takes.
@@ -98,21 +98,21 @@ def run_experiments(
     for experiment in experiments:
         pieces = pieces_of(experiment, setting.scale)
         if not again and results.is_done(experiment, setting):
-            yield Step(experiment, len(pieces), len(pieces))
+            yield DrawProgress(experiment, len(pieces), len(pieces))
             continue
         done = {} if again else _read_parts(experiment, results, setting)
-        yield Step(experiment, len(done), len(pieces))
+        yield DrawProgress(experiment, len(done), len(pieces))
         waiting = [i for i, piece in enumerate(pieces) if i not in done and not (first and piece.number)]
         texts = [_text(experiment, pieces[i], setting.seed) for i in waiting]
         for at, answer in run(texts):
-            piece, part = pieces[waiting[at]], msgspec.json.decode(answer, type=Part)
+            piece, part = pieces[waiting[at]], msgspec.json.decode(answer, type=DrawResult)
             done[waiting[at]] = part
             results.write_part(experiment, piece.config, piece.draw, setting, part)
             if len(done) < len(pieces):
-                yield Step(experiment, len(done), len(pieces))
+                yield DrawProgress(experiment, len(done), len(pieces))
         if len(done) == len(pieces):
             results.write(experiment, setting, [done[i] for i in range(len(pieces))])
-            yield Step(experiment, len(pieces), len(pieces))
+            yield DrawProgress(experiment, len(pieces), len(pieces))
 
 
 class Draw(NamedTuple):
@@ -143,9 +143,10 @@ class Cost(NamedTuple):
 
 
 def cost_of(experiment: Experiment, results: Results, setting: Setting) -> Cost:
-    """Tell the processor seconds of an experiment from what is done; None where a configuration has no draw yet.
+    """Return the processor seconds of an experiment, spent and expected, from the draws that are done.
 
-    A draw that is not done is expected to take the mean of those of its configuration that are.
+    The expected seconds are None while a configuration has no draw. A draw that is not done is expected to take the
+    mean of the finished draws of its configuration.
     """
     pieces = pieces_of(experiment, setting.scale)
     if results.is_done(experiment, setting):
@@ -159,22 +160,22 @@ def cost_of(experiment: Experiment, results: Results, setting: Setting) -> Cost:
     spent, expected = 0.0, 0.0
     whole = True
     for times in groups.values():
-        known = [seconds for seconds in times if seconds is not None]
-        spent += sum(known)
-        whole = whole and bool(known)
-        expected += len(times) * sum(known) / max(len(known), 1)
+        measured = [seconds for seconds in times if seconds is not None]
+        spent += sum(measured)
+        whole = whole and bool(measured)
+        expected += len(times) * sum(measured) / max(len(measured), 1)
     return Cost(experiment.name, len(pieces), len(parts), spent, expected if whole else None)
 
 
-def _read_parts(experiment: Experiment, results: Results, setting: Setting) -> dict[int, Part]:
-    """Return what an earlier run finished, by the place of the piece."""
+def _read_parts(experiment: Experiment, results: Results, setting: Setting) -> dict[int, DrawResult]:
+    """Return the parts that an earlier run finished, by the index of the piece."""
     pieces = enumerate(pieces_of(experiment, setting.scale))
-    found = ((i, results.read_part(experiment, piece.config, piece.draw, setting)) for i, piece in pieces)
-    return {i: part for i, part in found if part is not None}
+    parts = ((i, results.read_part(experiment, piece.config, piece.draw, setting)) for i, piece in pieces)
+    return {i: part for i, part in parts if part is not None}
 
 
 def _text(experiment: Experiment, piece: Draw, seed: int) -> str:
-    return msgspec.json.encode(Piece(experiment.name, piece.config, seed, piece.draw)).decode()
+    return msgspec.json.encode(DrawTask(experiment.name, piece.config, seed, piece.draw)).decode()
 
 
 def judge(experiments: Sequence[Experiment], results: Results) -> list[Finding]:

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from tamis.index.dominance.index import DominanceIndex
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["Boxes", "count_announced", "count_uncovered"]
+__all__ = ["BoxArray", "count_announced", "count_uncovered"]
 
-Boxes = npt.NDArray[np.float64]
+BoxArray = npt.NDArray[np.float64]
 
 
-def count_uncovered(boxes: Boxes) -> int:
+def count_uncovered(boxes: BoxArray) -> int:
     """Count the boxes that no other one covers, and one of equals.
 
     A cover has longer sides, so that in the order of their sum the first cover of a box is itself or comes earlier.
@@ -24,7 +24,7 @@ def count_uncovered(boxes: Boxes) -> int:
     return count_announced(boxes[np.argsort(-(boxes[:, 1] - boxes[:, 0]).sum(axis=1), kind="stable")])
 
 
-def count_announced(boxes: Boxes) -> int:
+def count_announced(boxes: BoxArray) -> int:
     """Count the boxes that no earlier one covers: what a link announces when they come one by one."""
     rows = np.arange(len(boxes), dtype=np.int32)
     names = [f"a{axis}" for axis in range(boxes.shape[2])]

@@ -17,11 +17,11 @@ from tamis_lab.rows import Row, Rows
 
 __all__ = [
     "Change",
+    "ClaimVerdict",
     "Clause",
     "Decision",
     "Judge",
     "Outcome",
-    "Verdict",
     "above",
     "all_above",
     "all_below",
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 
-class Verdict(enum.StrEnum):
-    """What came of a claim."""
+class ClaimVerdict(enum.StrEnum):
+    """The outcome of a claim that was judged by its rule."""
 
     HELD = "held"
     FITTED = "fitted"
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 class Outcome(NamedTuple):
     """What a judge says: the verdict, the paper's number, ours, and what was seen clause by clause."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     paper_value: str
     our_value: str
     why: str
@@ -94,24 +94,24 @@ class Judge:
     history: tuple[Change, ...] = ()
 
     @property
-    def best(self) -> Verdict:
+    def best(self) -> ClaimVerdict:
         """The verdict when every clause holds."""
-        return Verdict.FITTED if self.fitted else Verdict.HELD
+        return ClaimVerdict.FITTED if self.fitted else ClaimVerdict.HELD
 
     def judge(self, rows: Rows) -> Outcome:
         """Return the verdict on these rows."""
         if self.decide is None:
-            return Outcome(Verdict.NOT_TESTABLE, self.paper_value, "", self.reason)
+            return Outcome(ClaimVerdict.NOT_TESTABLE, self.paper_value, "", self.reason)
         decision = self.decide(rows)
         seen = "; ".join(f"{clause.seen}: {_WORDS[clause.holds]}" for clause in decision.clauses)
         why = f"{seen}. {decision.remark}".strip()
         return Outcome(self._verdict(decision.clauses), self.paper_value, decision.our_value, why)
 
-    def _verdict(self, clauses: Iterable[Clause]) -> Verdict:
+    def _verdict(self, clauses: Iterable[Clause]) -> ClaimVerdict:
         holds = [clause.holds for clause in clauses]
         if False in holds:
-            return Verdict.NOT_HELD
-        return Verdict.UNDECIDED if None in holds else self.best
+            return ClaimVerdict.NOT_HELD
+        return ClaimVerdict.UNDECIDED if None in holds else self.best
 
 
 _WORDS = {True: "yes", False: "no", None: "undecided"}

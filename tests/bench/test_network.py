@@ -15,7 +15,7 @@ from tamis.engine import Engine
 from tamis.errors import InvariantError
 from tamis.model.tables import SubscriptionTable
 from tamis_bench.commands.app import app
-from tamis_bench.network.brokers import Network
+from tamis_bench.network.brokers import RunningNetwork
 from tamis_bench.network.link_bytes import link_bytes
 from tamis_bench.network.measure import POLICIES, NetworkLoad, Workload, _subscribe, measure_network
 from tamis_bench.network.peers import PEERS, measure_peers
@@ -115,7 +115,7 @@ class Stalled:
 
 
 def test_subscriptions_that_take_too_long_are_left_out() -> None:
-    load, network = NetworkLoad(patience=0.01), Network(ONE_BROKER, [], [])
+    load, network = NetworkLoad(patience=0.01), RunningNetwork(ONE_BROKER, [], [])
     (figure,) = asyncio.run(_subscribe(network, [Stalled(), Stalled()], [None] * 50, load))  # type: ignore[list-item]
     assert figure.value is None
     assert figure.note == "left out: 14 of 50 subscriptions were active after 0.01 s"

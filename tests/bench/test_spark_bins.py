@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis_bench.spark.bins import Bins, Boxes, plan_bins
+from tamis_bench.spark.bins import Bins, BoxesAndEvents, plan_bins
 from tamis_bench.workloads.boxes import BOX_WORKS, make_boxes
 
 
-def work(name: str) -> Boxes:
+def work(name: str) -> BoxesAndEvents:
     made = make_boxes(name, 3_000, 400, seed=3)
-    return Boxes(made.names, made.lo, made.hi, made.points)
+    return BoxesAndEvents(made.names, made.lo, made.hi, made.points)
 
 
-def met(boxes: Boxes, bins: Bins) -> tuple[np.ndarray, np.ndarray]:
+def met(boxes: BoxesAndEvents, bins: Bins) -> tuple[np.ndarray, np.ndarray]:
     """Return how many cells each box is copied to, and which events look into one of them."""
     copies, found = np.ones(len(boxes.lo)), np.ones((len(boxes.points), len(boxes.lo)), bool)
     for cut in bins.cuts:

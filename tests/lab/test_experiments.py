@@ -9,21 +9,21 @@ from tamis_lab.report.writing import write_report
 from tamis_lab.results import Results, Setting
 from tamis_lab.running import here, judge, run_experiments
 from tamis_lab.scale import Scale
-from tamis_lab.verdicts import Verdict
+from tamis_lab.verdicts import ClaimVerdict
 
 QUICK = ("z-cubes", "z-plateau", "rp-one-projection", "rp-error")
 #: What the papers got wrong, or right, whatever the scale.
 KNOWN = {
-    "Z1": Verdict.HELD,
-    "Z3": Verdict.HELD,
-    "Z4": Verdict.HELD,
-    "Z5": Verdict.HELD,
-    "Z10": Verdict.HELD,
-    "RP1": Verdict.HELD,
-    "RP2": Verdict.NOT_HELD,
-    "RP3": Verdict.NOT_HELD,
-    "RP4": Verdict.HELD,
-    "RP7": Verdict.NOT_HELD,
+    "Z1": ClaimVerdict.HELD,
+    "Z3": ClaimVerdict.HELD,
+    "Z4": ClaimVerdict.HELD,
+    "Z5": ClaimVerdict.HELD,
+    "Z10": ClaimVerdict.HELD,
+    "RP1": ClaimVerdict.HELD,
+    "RP2": ClaimVerdict.NOT_HELD,
+    "RP3": ClaimVerdict.NOT_HELD,
+    "RP4": ClaimVerdict.HELD,
+    "RP7": ClaimVerdict.NOT_HELD,
 }
 
 
@@ -39,5 +39,5 @@ def test_lab_all_small(results: Results) -> None:
     list(run_experiments(list(EXPERIMENTS.values()), results, Setting(Scale.SMALL, 0), here))
     _, findings = write_report(results)
     assert {finding.claim for finding in findings} == {c for each in EXPERIMENTS.values() for c in each.claims}
-    untestable = [finding.claim for finding in findings if finding.verdict is Verdict.NOT_TESTABLE]
+    untestable = [finding.claim for finding in findings if finding.verdict is ClaimVerdict.NOT_TESTABLE]
     assert untestable == ["M12"]

@@ -12,7 +12,7 @@ from tamis.geometry.relations import relation_of
 from tamis.model.subscription import Relation
 from tamis_lab.regions.find_relation import (
     TABLE_1,
-    Place,
+    PointPosition,
     discretize,
     find_relation,
     find_relation_safely,
@@ -45,14 +45,14 @@ def test_table_1_on_cells(rng: Rng) -> None:
 
 def test_point_check() -> None:
     assert [point_check(one, SQUARE) for one in ((5, 5), (10, 5), (10, 10), (11, 5))] == [
-        Place.IN,
-        Place.MEET,
-        Place.MEET,
-        Place.OUT,
+        PointPosition.IN,
+        PointPosition.MEET,
+        PointPosition.MEET,
+        PointPosition.OUT,
     ]
-    assert point_check((np.nextafter(10, 0), 5), SQUARE) is Place.IN
-    assert point_check((10.5, 5), SQUARE, halo=0.5) is Place.MEET
-    assert point_check((10.6, 10.6), SQUARE, halo=0.8) is Place.OUT
+    assert point_check((np.nextafter(10, 0), 5), SQUARE) is PointPosition.IN
+    assert point_check((10.5, 5), SQUARE, halo=0.5) is PointPosition.MEET
+    assert point_check((10.6, 10.6), SQUARE, halo=0.8) is PointPosition.OUT
 
 
 def test_discretize_keeps_the_end_points() -> None:
@@ -141,7 +141,10 @@ def test_the_printed_halo_misses_contacts_that_the_longest_does_not() -> None:
     assert relation_of(long, touching) is Relation.MEETS
     short, wide = discretize(long, 1), discretize(long, 1, longest=True)
     meets = [
-        any(point_check(tuple(p), touching, h) is Place.MEET for p, h in zip(one.xy.tolist(), one.halos, strict=True))
+        any(
+            point_check(tuple(p), touching, h) is PointPosition.MEET
+            for p, h in zip(one.xy.tolist(), one.halos, strict=True)
+        )
         for one in (short, wide)
     ]
     assert meets == [False, True]

@@ -11,7 +11,7 @@ from tamis_lab.experiment import SEEDS
 from tamis_lab.intervals import Interval, bootstrap, exactly, share_interval
 from tamis_lab.registry import EXPERIMENTS
 from tamis_lab.rows import Row
-from tamis_lab.verdicts import Clause, Decision, Judge, Verdict, above, all_above, all_below, below, between
+from tamis_lab.verdicts import ClaimVerdict, Clause, Decision, Judge, above, all_above, all_below, below, between
 
 JUDGES = {claim: judge for experiment in EXPERIMENTS.values() for claim, judge in experiment.claims.items()}
 TESTABLE = {claim: judge for claim, judge in JUDGES.items() if judge.decide is not None}
@@ -34,7 +34,7 @@ def test_a_judge_states_its_rule_and_why(claim: str) -> None:
 
 def test_only_what_another_paper_measured_is_not_testable() -> None:
     assert JUDGES.keys() - TESTABLE.keys() == {"M12"}
-    assert JUDGES["M12"].judge([]).verdict is Verdict.NOT_TESTABLE
+    assert JUDGES["M12"].judge([]).verdict is ClaimVerdict.NOT_TESTABLE
 
 
 @pytest.mark.parametrize("claim", TESTABLE)
@@ -57,7 +57,7 @@ def test_what_a_judge_says_is_whole(claim: str) -> None:
 def test_a_judge_says_no_to(claim: str, fault: str) -> None:
     judge = TESTABLE[claim]
     spoiled = [judge.failing[fault](row) for row in judge.passing()]
-    assert judge.judge(spoiled).verdict is Verdict.NOT_HELD, judge.judge(spoiled)
+    assert judge.judge(spoiled).verdict is ClaimVerdict.NOT_HELD, judge.judge(spoiled)
 
 
 @pytest.mark.parametrize("claim", TESTABLE)
@@ -82,14 +82,14 @@ def test_fitted_names_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("clauses", "fitted", "verdict"),
     [
-        ((True, True), "", Verdict.HELD),
-        ((True, True), "a length", Verdict.FITTED),
-        ((True, None), "", Verdict.UNDECIDED),
-        ((None, False), "", Verdict.NOT_HELD),
-        ((True, False), "a length", Verdict.NOT_HELD),
+        ((True, True), "", ClaimVerdict.HELD),
+        ((True, True), "a length", ClaimVerdict.FITTED),
+        ((True, None), "", ClaimVerdict.UNDECIDED),
+        ((None, False), "", ClaimVerdict.NOT_HELD),
+        ((True, False), "a length", ClaimVerdict.NOT_HELD),
     ],
 )
-def test_verdicts(clauses: Sequence[bool | None], fitted: str, verdict: Verdict) -> None:
+def test_verdicts(clauses: Sequence[bool | None], fitted: str, verdict: ClaimVerdict) -> None:
     decision = Decision([Clause("x", holds) for holds in clauses], "ours")
     judge = Judge("A rule.", "A reason.", "theirs", decide=lambda _: decision, fitted=fitted)
     assert judge.judge([]).verdict is verdict
@@ -130,10 +130,10 @@ def _undecided(rows: Sequence[Row], name: str, factor: float) -> list[Row]:
 def test_seeds_that_disagree_leave_a_claim_undecided() -> None:
     judge = JUDGES["SP4"]
     rows = _undecided(judge.passing(), "ratio_seconds", 9.0)
-    assert judge.judge(rows).verdict is Verdict.UNDECIDED
+    assert judge.judge(rows).verdict is ClaimVerdict.UNDECIDED
 
 
 def test_a_share_that_depends_on_the_size_is_undecided_at_another_size() -> None:
     judge = JUDGES["D7"]
     rows = [{**row, "n": 1_000} for row in judge.passing()]
-    assert judge.judge(rows).verdict is Verdict.UNDECIDED
+    assert judge.judge(rows).verdict is ClaimVerdict.UNDECIDED

@@ -18,7 +18,7 @@ from tamis_lab.results import Results, Setting, source_commit
 from tamis_lab.rows import Row
 from tamis_lab.running import cost_of, here, judge, run_experiments
 from tamis_lab.scale import Scale
-from tamis_lab.verdicts import Verdict
+from tamis_lab.verdicts import ClaimVerdict
 from tests.lab.toys import RAN
 
 SMALL = Setting(Scale.SMALL, 0)
@@ -106,7 +106,7 @@ def test_verdicts_come_from_rows_alone(toy: Experiment, results: Results) -> Non
     run(toy, results)
     RAN.clear()
     [finding] = judge([toy], results)
-    assert (finding.claim, finding.verdict, finding.our_value) == ("T1", Verdict.HELD, "12")
+    assert (finding.claim, finding.verdict, finding.our_value) == ("T1", ClaimVerdict.HELD, "12")
     assert finding.smaller  # the paper has four configurations
     assert RAN == []
 

@@ -18,7 +18,7 @@ from tamis.index.balls.ball_index import BallIndex
 from tamis.index.balls.projections import Projections, idx, pass_probability
 from tamis.index.projection import ProjectionIndex
 from tamis.model.subscription import Ball, Filter, Subscription
-from tamis_lab.projection.two_cubes import Verdict, cube_verdict, inner_half_side
+from tamis_lab.projection.two_cubes import CubeVerdict, cube_verdict, inner_half_side
 from tests import naive_balls
 
 coordinates = st.integers(-6, 6).map(float)
@@ -76,13 +76,13 @@ def test_proposition_2_2_cubes_are_never_wrong():
     def law(a, b):
         verdict = cube_verdict((np.array(a[0]), a[1]), (np.array(b[0]), b[1]))
         reached[verdict] += 1
-        if verdict is Verdict.NO:
+        if verdict is CubeVerdict.NO:
             assert not naive_balls.covers(a, b)
-        if verdict is Verdict.YES:
+        if verdict is CubeVerdict.YES:
             assert naive_balls.covers(a, b)
 
     law()
-    assert min(reached[Verdict.NO], reached[Verdict.YES]) >= 5, reached
+    assert min(reached[CubeVerdict.NO], reached[CubeVerdict.YES]) >= 5, reached
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 9])
@@ -100,7 +100,7 @@ def test_deviation_r_3_9_the_printed_cube_calls_a_pair_covered_that_is_not():
     apart = np.abs(s - t).max()
     assert apart <= (r - q) * math.sqrt(2) / 2  # the printed cubes contain each other
     assert not naive_balls.covers((s, r), (t, q))
-    assert cube_verdict((s, r), (t, q)) is Verdict.AMBIGUOUS
+    assert cube_verdict((s, r), (t, q)) is CubeVerdict.AMBIGUOUS
 
 
 @pytest.mark.parametrize(("d", "share", "claimed"), [(2, 0.125, 0.5), (4, 0.170, 0.75), (8, 0.110, 0.94)])
@@ -112,7 +112,7 @@ def test_claim_rp8_ambiguous_pairs_are_refuted(d, share, claimed):
         for j in range(220)
         if radii[i] > radii[j]
     ]
-    ambiguous = sum(one is Verdict.AMBIGUOUS for one in found) / len(found)
+    ambiguous = sum(one is CubeVerdict.AMBIGUOUS for one in found) / len(found)
     assert ambiguous == pytest.approx(share, abs=0.03)
     assert ambiguous < claimed / 2
     assert 1 - (1 / math.sqrt(2)) ** d == pytest.approx(claimed, abs=0.01)  # what section II.A claims

@@ -38,7 +38,7 @@ def covering(
 
     works, systems = chosen("workload", work, (*WORKS, *CONDITIONS)), chosen("system", system, tuple(SYSTEMS))
     sizes, careful = sizes_of(size or (QUICK_SIZES if quick else "100k,1M")), effort(quick, repeat)
-    boxes, kinds = ([one for one in works if one in some] for some in (WORKS, CONDITIONS))
+    boxes, kinds = ([name for name in works if name in group] for group in (WORKS, CONDITIONS))
     measured = itertools.chain(
         measure_covering(boxes, sizes, systems, careful),
         measure_kinds(kinds if "ours" in systems else (), sizes, careful),

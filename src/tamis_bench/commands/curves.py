@@ -42,7 +42,7 @@ def curves(
 
     if picture is not None:
         check_kind(picture)
-        new_figure(1, 1)  # so that a missing matplotlib is known at once
+        new_figure(1, 1)  # a missing matplotlib is reported before the measurement
     effort = Effort(repeat=1, seconds=0.05, chunk=100) if quick else Effort(repeat=repeat)
     rows = []
     for row in measure_curves(effort, _QUICK_SCALE if quick else 1.0):
@@ -53,7 +53,7 @@ def curves(
         names = ("work", "n", "system", "what", "rate", "unit", "ratio", "goal")
         table = make_table(*names, right=("n", "rate", "ratio", "goal"))
         for row in rows:
-            numbers = [human(one) if one is not None else "" for one in (row.rate, row.ratio, row.goal)]
+            numbers = [human(number) if number is not None else "" for number in (row.rate, row.ratio, row.goal)]
             table.add_row(row.work, human(row.n), row.system, row.what, numbers[0], row.unit, *numbers[1:])
         output().print(table)
     if picture is not None:

@@ -67,8 +67,8 @@ def network(
         _print(rows, markdown)
 
 
-def _several(what: str, names: str, known: Sequence[str]) -> list[str]:
-    return chosen(what, "" if names == "all" else names, known)
+def _several(what: str, names: str, choices: Sequence[str]) -> list[str]:
+    return chosen(what, "" if names == "all" else names, choices)
 
 
 def _print(rows: Sequence[Row], markdown: bool) -> None:

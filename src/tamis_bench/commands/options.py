@@ -22,19 +22,22 @@ def effort(quick: bool, repeat: int) -> Effort:
     return Effort(repeat=2, seconds=0.03, batch=512, chunk=200, fresh=False) if quick else Effort(repeat=repeat)
 
 
-def chosen(what: str, given: str, known: Sequence[str]) -> list[str]:
-    """Return the names in a list as ``a,b``, all when it is empty, or raise an error that names the known ones."""
+def chosen(what: str, listed: str, choices: Sequence[str]) -> list[str]:
+    """Return the names in a list as ``a,b``, all choices when the list is empty.
+
+    Raises `ModelError` with the choices for a name that is not among them.
+    """
     from tamis.errors import ModelError
 
-    names = [name.strip() for name in given.split(",")] if given else list(known)
+    names = [name.strip() for name in listed.split(",")] if listed else list(choices)
     for name in names:
-        if name not in known:
-            raise ModelError(f"there is no {what} {name!r}; choose from {', '.join(known)}")
+        if name not in choices:
+            raise ModelError(f"there is no {what} {name!r}; choose from {', '.join(choices)}")
     return list(dict.fromkeys(names))
 
 
-def sizes_of(given: str) -> list[int]:
-    """Read sizes.
+def sizes_of(listed: str) -> list[int]:
+    """Return the sizes in a list such as ``500,10k``, sorted, each once.
 
     >>> sizes_of("500, 10k,1M")
     [500, 10000, 1000000]
@@ -42,7 +45,7 @@ def sizes_of(given: str) -> list[int]:
     from tamis.errors import ModelError
 
     sizes = []
-    for text in given.split(","):
+    for text in listed.split(","):
         number, unit = text.strip(), 1
         if number[-1:] in ("k", "M"):
             number, unit = number[:-1], 1_000 if number[-1] == "k" else 1_000_000
@@ -53,16 +56,16 @@ def sizes_of(given: str) -> list[int]:
 
 
 def shown(rows: Iterable[Row], json: bool) -> Iterator[Row]:
-    """Pass rows on; as JSON each is printed at once, so that a run that is stopped leaves what it found."""
+    """Yield the rows; show progress or, with ``json``, print each row at once, so that a stopped run leaves rows."""
     from tamis.cli.screen import errors, write_json_lines
     from tamis_bench.report import size_name
 
-    told, console = "", errors()
+    last, console = "", errors()
     for row in rows:
         if json:
             write_json_lines([row.as_json()])
-        now = f"{row.work}, {size_name(row.n)} subscriptions: {row.system}"
-        if now != told and console.is_terminal:
-            console.say(now, "dim")
-        told = now
+        label = f"{row.work}, {size_name(row.n)} subscriptions: {row.system}"
+        if label != last and console.is_terminal:
+            console.say(label, "dim")
+        last = label
         yield row

@@ -66,26 +66,26 @@ def spark(
     systems = chosen("system", system, (*OURS, *PEERS, *alone))
     works, sizes = chosen("workload", work, _WORKS), sizes_of(size)
     running = session(master, name="tamis bench", spark_driver_memory="8g")
-    found: list[_Row] = []
+    rows: list[_Row] = []
     for n in sizes:
         for name in (name for name in systems if name in alone and (system or n <= alone[name].most)):
-            found.append(_Row(alone[name].kind, n, alone[name].measure(running, n, repeat), None, None))
+            rows.append(_Row(alone[name].kind, n, alone[name].measure(running, n, repeat), None, None))
             if json:
-                write_json_lines([found[-1].as_json()])
-    for one, n in itertools.product(works, sizes):
+                write_json_lines([rows[-1].as_json()])
+    for work_name, n in itertools.product(works, sizes):
         wanted = [name for name in systems if name not in alone]
         wanted = [name for name in wanted if system or name in _ALWAYS or n <= _MOST_FOR_JOINS]
         if not wanted:
             continue
         rates: dict[str, float] = {}
-        with tempfile.TemporaryDirectory(prefix="tamis-bench-") as place:
-            for timing in _measured(running, Path(place), one, n, events, wanted, repeat):
+        with tempfile.TemporaryDirectory(prefix="tamis-bench-") as directory:
+            for timing in _measured(running, Path(directory), work_name, n, events, wanted, repeat):
                 rates[timing.system] = timing.rate
-                found.append(_Row(one, n, timing, *_ratios(timing, rates)))
+                rows.append(_Row(work_name, n, timing, *_ratios(timing, rates)))
                 if json:
-                    write_json_lines([found[-1].as_json()])
+                    write_json_lines([rows[-1].as_json()])
     if not json:
-        _show(found)
+        _show(rows)
 
 
 class _Alone(NamedTuple):
@@ -117,10 +117,19 @@ class _Row:
     times: float | None
 
     def as_json(self) -> dict[str, Any]:
-        one = self.timing
-        known = {"work": self.work, "n": self.n, "system": one.system, "rate": round(one.rate), "unit": one.unit}
-        about = {"events": one.events, "pairs": one.pairs, "note": one.note}
-        return {**known, "ratio": self.ratio, "tamis_is": self.times, **about}
+        timing = self.timing
+        return {
+            "work": self.work,
+            "n": self.n,
+            "system": timing.system,
+            "rate": round(timing.rate),
+            "unit": timing.unit,
+            "ratio": self.ratio,
+            "tamis_is": self.times,
+            "events": timing.events,
+            "pairs": timing.pairs,
+            "note": timing.note,
+        }
 
 
 def _ratios(row: Timing, rates: dict[str, float]) -> tuple[float | None, float | None]:
@@ -169,7 +178,7 @@ def _write_files(place: Path, name: str, n: int, n_events: int) -> BoxFiles:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from tamis_bench.spark.bins import Boxes, plan_bins
+    from tamis_bench.spark.bins import BoxesAndEvents, plan_bins
     from tamis_bench.spark.work import BoxFiles
     from tamis_bench.workloads.boxes import make_boxes
 
@@ -183,7 +192,7 @@ def _write_files(place: Path, name: str, n: int, n_events: int) -> BoxFiles:
     step = -(-n_events // _FILES)
     for i in range(_FILES):
         pq.write_table(table.slice(i * step, step), folder / f"{i}.parquet")
-    boxes = Boxes(work.names, work.lo, work.hi, work.points)
+    boxes = BoxesAndEvents(work.names, work.lo, work.hi, work.points)
     bins = tuple(plan_bins(boxes)), tuple(plan_bins(boxes, attributes=[2]))
     tables = (place / "subscriptions.parquet", place / "texts.parquet")
     return BoxFiles(*tables, folder, folder / "0.parquet", n_events, work.names, *bins)

@@ -29,9 +29,9 @@ from tamis_bench.matching.systems import (
     EngineSystem,
     IntArray,
     Linear,
+    MatchingSystem,
     Ours,
     Scan,
-    System,
     Work,
 )
 from tamis_bench.rows import Row, find_goal
@@ -40,8 +40,8 @@ from tamis_bench.workloads.boxes import TEXT_WORKS, BoxWork, TextWork, make_boxe
 
 __all__ = ["LARGEST_MIXED", "SYSTEMS", "Bench", "measure_all"]
 
-SYSTEMS: Final[dict[str, type[System]]] = {
-    one.name: one for one in (Ours, Scan, Counting, Rtree, StrTree, DuckDb, Polars)
+SYSTEMS: Final[dict[str, type[MatchingSystem]]] = {
+    system.name: system for system in (Ours, Scan, Counting, Rtree, StrTree, DuckDb, Polars)
 }
 #: Texts are compiled one by one, some thousands per second.
 LARGEST_MIXED: Final = 100_000
@@ -63,16 +63,16 @@ _PAUSE: Final = 0.05
 
 
 def measure_all(works: Sequence[str], sizes: Sequence[int], systems: Sequence[str], effort: Effort) -> Iterator[Row]:
-    """Yield a row for every number, as soon as it is known."""
+    """Yield a row for every number, as soon as it is measured."""
     for name in works:
         for n in sizes:
             if name in TEXT_WORKS and n > LARGEST_MIXED:
                 note = f"left out: texts are compiled one by one; at most {LARGEST_MIXED:,}"
-                yield from (Row(name, n, one, "match", None, note=note) for one in systems)
+                yield from (Row(name, n, system, "match", None, note=note) for system in systems)
                 continue
             _warm(make_work(name, 200 if name in TEXT_WORKS else 3_000, 64))
             work = make_work(name, n, effort.batch)
-            yield from Bench(work, effort).measure([SYSTEMS[one] for one in systems])
+            yield from Bench(work, effort).measure([SYSTEMS[system] for system in systems])
     if effort.fresh and "ours" in systems:
         run_fresh(COLD_START)  # puts the kernels into the cache
         seconds = min(run_fresh(COLD_START) for _ in range(effort.repeat))
@@ -95,47 +95,47 @@ class Bench:
     #: ``{measure: rate}`` of the scan.
     _scan: dict[str, float] = field(default_factory=dict)
 
-    def measure(self, systems: Sequence[type[System]]) -> Iterator[Row]:
+    def measure(self, systems: Sequence[type[MatchingSystem]]) -> Iterator[Row]:
         """Yield the rows of these systems, the scan's first."""
         base = self._base()
         self._sample, self._truth = self._find_sample(base)
-        for one in sorted(systems, key=lambda one: one.name != base.name):
-            reason = self._reason_to_leave_out(one)
+        for kind in sorted(systems, key=lambda kind: kind.name != base.name):
+            reason = self._reason_to_leave_out(kind)
             if reason:
-                yield self._row(one.name, "match", None, reason)
-            elif one.name == base.name:
+                yield self._row(kind.name, "match", None, reason)
+            elif kind.name == base.name:
                 yield from self._measure(base)
             else:
-                system, seconds = self._made(one)
-                yield self._row(one.name, "build", len(self.work) / seconds)
+                system, seconds = self._made(kind)
+                yield self._row(kind.name, "build", len(self.work) / seconds)
                 yield from self._measure(system)
 
-    def _made(self, one: type[System]) -> tuple[System, float]:
-        """Make a system several times if that is quick; return it and the least time it took."""
-        held: list[System] = []
+    def _made(self, kind: type[MatchingSystem]) -> tuple[MatchingSystem, float]:
+        """Return a system and the least seconds that making it took; it is made several times if that is quick."""
+        held: list[MatchingSystem] = []
 
         def make() -> None:
             held.clear()
-            held.append(one(self.work))
+            held.append(kind(self.work))
 
         seconds = best_of(make, self.effort)
         return held[0], seconds
 
-    def _base(self) -> System:
+    def _base(self) -> MatchingSystem:
         return Linear(self.work) if isinstance(self.work, TextWork) else Scan(self.work)
 
-    def _reason_to_leave_out(self, one: type[System]) -> str:
-        if one.package and importlib.util.find_spec(one.package) is None:
-            return f"left out: {one.package} is not installed; pip install 'tamis[bench]'"
-        if one.most is not None and len(self.work) > one.most:
-            return f"left out: {one.too_many}"
-        if isinstance(self.work, TextWork) and not one.takes_texts and one is not Scan:
+    def _reason_to_leave_out(self, kind: type[MatchingSystem]) -> str:
+        if kind.package and importlib.util.find_spec(kind.package) is None:
+            return f"left out: {kind.package} is not installed; pip install 'tamis[bench]'"
+        if kind.most is not None and len(self.work) > kind.most:
+            return f"left out: {kind.too_many}"
+        if isinstance(self.work, TextWork) and not kind.takes_texts and kind is not Scan:
             return "left out: it takes boxes only"
         return ""
 
-    def _measure(self, system: System) -> Iterator[Row]:
-        found = system.pairs(system.match(system.prepare(self.work, self._sample)))
-        if not _same(found, self._truth):
+    def _measure(self, system: MatchingSystem) -> Iterator[Row]:
+        pairs = system.pairs(system.match(system.prepare(self.work, self._sample)))
+        if not _same(pairs, self._truth):
             if isinstance(system, EngineSystem):
                 raise InvariantError(f"{system.name} and the scan disagree on {self.work.name}, n = {len(self.work)}")
             yield self._row(system.name, "match", None, "left out: its answers are not those of the scan")
@@ -151,7 +151,7 @@ class Bench:
             yield from self._latency_of_change(system)
             yield from self._latency_of_merge(system)
 
-    def _match_rate(self, system: System) -> Row:
+    def _match_rate(self, system: MatchingSystem) -> Row:
         """Time as many events as there is time for."""
         few = system.prepare(self.work, self._sample)
         each = best_of(lambda: system.match(few), replace(self.effort, repeat=2)) / len(self._sample)
@@ -173,14 +173,16 @@ class Bench:
         seconds = best_of(lambda: ours.match(small), self.effort)
         yield self._row(ours.name, "match 256", small.num_rows / seconds)
         large = pa.concat_tables([self.work.events] * max(1, _LARGE // self.work.events.num_rows)).combine_chunks()
-        answers = [ours.engine.match_table(large, threads=threads) for threads in _THREADS]
-        if not all(np.array_equal(a, b) for a, b in zip(*((one.offsets, one.rows) for one in answers), strict=True)):
-            raise InvariantError(f"two threads answer otherwise than one on {self.work.name}, n = {len(self.work)}")
-        del answers
-        alone, both = (
+        alone, shared = (ours.engine.match_table(large, threads=threads) for threads in _THREADS)
+        if not (np.array_equal(alone.offsets, shared.offsets) and np.array_equal(alone.rows, shared.rows)):
+            raise InvariantError(f"matches of one thread and of two differ on {self.work.name}, n = {len(self.work)}")
+        del alone, shared
+        one_thread, two_threads = (
             best_of(partial(ours.engine.match_table, large, threads=threads), self.effort) for threads in _THREADS
         )
-        yield replace(self._row(ours.name, "match 2 threads", large.num_rows / both), ratio=alone / both)
+        yield replace(
+            self._row(ours.name, "match 2 threads", large.num_rows / two_threads), ratio=one_thread / two_threads
+        )
 
     def _memory(self, ours: Ours) -> Iterator[Row]:
         own = ours.engine.statistics()["namespaces"]["default"].get("bytes")
@@ -192,15 +194,15 @@ class Bench:
             yield self._row(ours.name, "resident", rate, note)
 
     def _latency(self, system: EngineSystem) -> Iterator[Row]:
-        found = time_each(system.engine.match, self._events(), self.effort)
-        yield self._row(system.name, "p50", found.p50)
-        yield self._row(system.name, "p99", found.p99)
+        latency = time_each(system.engine.match, self._events(), self.effort)
+        yield self._row(system.name, "p50", latency.p50)
+        yield self._row(system.name, "p99", latency.p99)
         if isinstance(self.work, BoxWork):
-            found = time_each(
+            latency = time_each(
                 system.engine.match_json, [json.dumps(event).encode() for event in self._events()], self.effort
             )
-            yield self._row(system.name, "p50 json", found.p50)
-            yield self._row(system.name, "p99 json", found.p99)
+            yield self._row(system.name, "p50 json", latency.p50)
+            yield self._row(system.name, "p99 json", latency.p99)
 
     def _change_rates(self, system: ChangingSystem) -> Iterator[Row]:
         """Add boxes by the thousand and remove them again; some events are matched between, off the clock."""
@@ -231,13 +233,13 @@ class Bench:
             if len(held) > _STEPS:
                 system.delete(held.popleft())
 
-        found = time_each(system.engine.match, self._events(), self.effort, change)
-        yield self._row(system.name, "p50 churn", found.p50)
-        yield self._row(system.name, "p99 churn", found.p99)
+        latency = time_each(system.engine.match, self._events(), self.effort, change)
+        yield self._row(system.name, "p50 churn", latency.p50)
+        yield self._row(system.name, "p99 churn", latency.p99)
         with changing_beside(change, _PAUSE):
-            found = time_each(system.engine.match, self._events(), self.effort)
-        yield self._row(system.name, "p50 writer", found.p50)
-        yield self._row(system.name, "p99 writer", found.p99)
+            latency = time_each(system.engine.match, self._events(), self.effort)
+        yield self._row(system.name, "p50 writer", latency.p50)
+        yield self._row(system.name, "p99 writer", latency.p99)
 
     def _latency_of_merge(self, system: Ours) -> Iterator[Row]:
         """Add segments, and time events as long as a merge runs; the longest merge counts."""
@@ -246,21 +248,21 @@ class Bench:
         for _ in range(_SEGMENTS):
             system.insert(more.lo, more.hi)
             runs.append(time_each(system.engine.match, self._events(), self.effort, is_merging))
-        found = max(runs, key=lambda run: run.n)
-        if found.n < _ENOUGH:
+        latency = max(runs, key=lambda run: run.n)
+        if latency.n < _ENOUGH:
             yield self._row(system.name, "p99 merge", None, "left out: the merge was over too soon")
             return
-        yield self._row(system.name, "p50 merge", found.p50)
-        # Where some answers are a hundred times as long as others no such goal makes sense.
-        goal = 3 * found.p50 if self.work.name in ("uniform4", "sparse20") else None
-        yield replace(self._row(system.name, "p99 merge", found.p99), goal=goal)
+        yield self._row(system.name, "p50 merge", latency.p50)
+        # In the other works some answers are a hundred times as long as others, so p99 is far from p50 anyway.
+        goal = 3 * latency.p50 if self.work.name in ("uniform4", "sparse20") else None
+        yield replace(self._row(system.name, "p99 merge", latency.p99), goal=goal)
 
     def _events(self) -> list[dict[str, Any]]:
         """Return single events as users have them, without nulls."""
         rows = self.work.events.slice(0, 2_000).to_pylist()
         return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
-    def _find_sample(self, base: System) -> tuple[IntArray, tuple[IntArray, IntArray]]:
+    def _find_sample(self, base: MatchingSystem) -> tuple[IntArray, tuple[IntArray, IntArray]]:
         """Choose events, half of them with matches where there are such, and find the truth about them."""
         per_event = 1_000 if isinstance(base, Linear) else 1
         n = int(np.clip(_SEARCHED // (per_event * len(self.work)), _SAMPLE, self.effort.batch))
@@ -278,7 +280,7 @@ class Bench:
         return Row(self.work.name, len(self.work), system, what, rate, ratio, goal, note)
 
 
-def _same(found: tuple[IntArray, IntArray], truth: tuple[IntArray, IntArray]) -> bool:
+def _same(pairs: tuple[IntArray, IntArray], truth: tuple[IntArray, IntArray]) -> bool:
     """Whether two lists of pairs hold the same pairs, in any order."""
-    one, other = (np.stack(pairs)[:, np.lexsort(pairs)] for pairs in (found, truth))
-    return np.array_equal(one, other)
+    ordered, ordered_truth = (np.stack(some)[:, np.lexsort(some)] for some in (pairs, truth))
+    return np.array_equal(ordered, ordered_truth)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from tamis_bench.matching.systems import ChangingSystem, IntArray, Pairs, System
+from tamis_bench.matching.systems import ChangingSystem, IntArray, MatchingSystem, Pairs
 from tamis_bench.workloads.boxes import BoxWork, FloatArray
 
 __all__ = ["DuckDb", "Polars", "Rtree", "StrTree"]
@@ -23,7 +23,7 @@ _FAR = 1e12
 
 
 class Rtree(ChangingSystem):
-    """libspatialindex through ``rtree``: bulk loaded, asked for many points at once."""
+    """libspatialindex through ``rtree``: bulk loaded, queried with many points at once."""
 
     name = "rtree"
     package = "rtree"
@@ -43,12 +43,12 @@ class Rtree(ChangingSystem):
         return work.filled[rows]
 
     def match(self, events: FloatArray) -> Any:
-        """Return ids and how many each point has."""
+        """Return the ids of all matches, and the number of matches of each point."""
         return self._index.intersection_v(events, events)
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        ids, counts = found
+        ids, counts = matches
         return np.repeat(np.arange(len(counts)), counts.astype(np.int64)), ids.astype(np.int64)
 
     def insert(self, lo: FloatArray, hi: FloatArray) -> Sequence[int]:
@@ -66,7 +66,7 @@ class Rtree(ChangingSystem):
             self._index.delete(id, self._boxes.pop(id))
 
 
-class StrTree(System):
+class StrTree(MatchingSystem):
     """shapely's STRtree on two attributes, NumPy for the others.
 
     The two are those whose sides hold the fewest of the events, which is what a user would choose.
@@ -87,7 +87,7 @@ class StrTree(System):
         return shapely.points(points[:, self._axes]), points
 
     def match(self, events: tuple[Any, FloatArray]) -> Pairs:
-        """Return pairs; each further attribute is asked of what is left."""
+        """Return pairs: those of the tree, filtered by each further attribute."""
         shapes, points = events
         event, row = self._tree.query(shapes)
         for axis in self._rest:
@@ -96,13 +96,13 @@ class StrTree(System):
             event, row = event[kept], row[kept]
         return event, row
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        event, row = found
+        event, row = matches
         return event, row
 
 
-class DuckDb(System):
+class DuckDb(MatchingSystem):
     """A range join in DuckDB, as users write it, on all its threads."""
 
     name = "duckdb"
@@ -110,8 +110,8 @@ class DuckDb(System):
 
     def __init__(self, work: BoxWork) -> None:
         self._connection = importlib.import_module("duckdb").connect()
-        self._connection.register("given", _bounds_table(work))
-        self._connection.execute("CREATE TABLE subscriptions AS SELECT * FROM given")
+        self._connection.register("bounds", _bounds_table(work))
+        self._connection.execute("CREATE TABLE subscriptions AS SELECT * FROM bounds")
         sides = " AND ".join(f"{name} BETWEEN {name}_lo AND {name}_hi" for name in work.names)
         self._query = f"SELECT event, subscription FROM events JOIN subscriptions ON {sides}"
 
@@ -125,12 +125,12 @@ class DuckDb(System):
         self._connection.register("events", events)
         return self._connection.sql(self._query).to_arrow_table()
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return found["event"].to_numpy(), found["subscription"].to_numpy()
+        return matches["event"].to_numpy(), matches["subscription"].to_numpy()
 
 
-class Polars(System):
+class Polars(MatchingSystem):
     """``join_where`` in Polars, on all its threads."""
 
     name = "polars"
@@ -154,9 +154,9 @@ class Polars(System):
         """Return a frame of pairs."""
         return events.join_where(self._subscriptions, *self._sides).select("event", "subscription").collect()
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return found["event"].to_numpy().astype(np.int64), found["subscription"].to_numpy()
+        return matches["event"].to_numpy().astype(np.int64), matches["subscription"].to_numpy()
 
 
 def _bounded(side: FloatArray) -> FloatArray:

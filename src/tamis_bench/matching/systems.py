@@ -21,7 +21,18 @@ from tamis.model.tables import SubscriptionTable
 from tamis_bench.scan import scan_boxes
 from tamis_bench.workloads.boxes import BoxWork, FloatArray, TextWork
 
-__all__ = ["Counting", "EngineSystem", "IntArray", "Linear", "Ours", "Pairs", "Scan", "System", "Work", "pairs_of_csr"]
+__all__ = [
+    "Counting",
+    "EngineSystem",
+    "IntArray",
+    "Linear",
+    "MatchingSystem",
+    "Ours",
+    "Pairs",
+    "Scan",
+    "Work",
+    "pairs_of_csr",
+]
 
 IntArray = npt.NDArray[np.int64]
 #: Numbers of events and of subscriptions that belong together.
@@ -29,7 +40,7 @@ Pairs = tuple[IntArray, IntArray]
 Work = BoxWork | TextWork
 
 
-class System(ABC):
+class MatchingSystem(ABC):
     """Subscriptions of one work, made ready in the constructor."""
 
     #: As ``--system`` and the rows call it.
@@ -53,11 +64,11 @@ class System(ABC):
         """Return all matches in the system's own form."""
 
     @abstractmethod
-    def pairs(self, found: Any) -> Pairs:
-        """Return what `match` gave as pairs, in any order."""
+    def pairs(self, matches: Any) -> Pairs:
+        """Return a result of `match` as pairs, in any order."""
 
 
-class ChangingSystem(System):
+class ChangingSystem(MatchingSystem):
     """A system that is also measured while boxes come and go."""
 
     @abstractmethod
@@ -74,7 +85,7 @@ def pairs_of_csr(offsets: IntArray, rows: npt.NDArray[np.int32]) -> Pairs:
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows.astype(np.int64)
 
 
-class EngineSystem(System):
+class EngineSystem(MatchingSystem):
     """The public engine, with one of its matchers."""
 
     matcher: ClassVar[str]
@@ -98,9 +109,9 @@ class EngineSystem(System):
         """Match a table; the answer is compressed rows."""
         return self.engine.match_table(events)
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs; rows of the engine are the numbers of subscriptions, in order of arrival."""
-        return pairs_of_csr(found.offsets, found.rows)
+        return pairs_of_csr(matches.offsets, matches.rows)
 
 
 class Ours(EngineSystem, ChangingSystem):
@@ -135,7 +146,7 @@ class Linear(EngineSystem):
     matcher = "linear"
 
 
-class Scan(System):
+class Scan(MatchingSystem):
     """The plain Numba scan of boxes."""
 
     name = "scan"
@@ -149,7 +160,7 @@ class Scan(System):
         return work.filled[rows]
 
     def match(self, events: FloatArray) -> tuple[IntArray, npt.NDArray[np.int32]]:
-        """Return compressed rows; room for them is kept from call to call, so that it is found only once."""
+        """Return compressed rows; the size that they needed is kept, so that later calls allocate it at once."""
         offsets, out = np.zeros(len(events) + 1, np.int64), np.empty(self._room, np.int32)
         done = 0
         while (done := int(scan_boxes(self._lo, self._hi, events, done, offsets, out))) < len(events):
@@ -157,6 +168,6 @@ class Scan(System):
         self._room = out.size
         return offsets, out[: offsets[-1]]
 
-    def pairs(self, found: Any) -> Pairs:
+    def pairs(self, matches: Any) -> Pairs:
         """Return pairs."""
-        return pairs_of_csr(*found)
+        return pairs_of_csr(*matches)

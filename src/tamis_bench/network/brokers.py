@@ -18,21 +18,21 @@ from tamis.errors import InvariantError
 from tamis.model.schema import Schema
 from tamis.runtime.broker.tokens import Tokens
 from tamis_bench.network.link_bytes import link_bytes
-from tamis_bench.network.topology import Topology
+from tamis_bench.network.topology import BrokerTree
 from tamis_bench.serving.peer_servers import free_port
 from tamis_bench.serving.processes import BrokerProcess, cpu_seconds, resident_megabytes, start_broker
 
-__all__ = ["Network", "running"]
+__all__ = ["RunningNetwork", "running"]
 
 #: Seconds until all links must be up.
 _PATIENCE: Final = 60.0
 
 
 @dataclass
-class Network:
+class RunningNetwork:
     """Running brokers of a topology, by number; ``tokens`` lets readers hold more subscriptions than one user may."""
 
-    topology: Topology
+    topology: BrokerTree
     brokers: list[BrokerProcess]
     tokens: list[str]
 
@@ -50,12 +50,12 @@ class Network:
             link_bytes(self.brokers[near].pid, urlsplit(self.brokers[far].url).port or 0)
             for near, far in self.topology.links
         ]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        reported = [size for size in sizes if size is not None]
+        return sum(reported) if len(reported) == len(sizes) else None
 
 
 @contextlib.contextmanager
-def running(topology: Topology, policy: str, schema: Schema, max_subscriptions: int) -> Iterator[Network]:
+def running(topology: BrokerTree, policy: str, schema: Schema, max_subscriptions: int) -> Iterator[RunningNetwork]:
     """Start the brokers of a topology and yield them when all links are up; they end with the block."""
     with tempfile.TemporaryDirectory() as directory:
         ports = [free_port() for _ in range(topology.n_brokers)]
@@ -66,7 +66,7 @@ def running(topology: Topology, policy: str, schema: Schema, max_subscriptions: 
             (home / "schema.json").write_text(schema.to_json())
             (home / "broker.toml").write_text(_config(topology, ports, number, policy))
             tokens.append(Tokens(home / "data" / "tokens.json").add("bench", max_subscriptions=max_subscriptions))
-        network = Network(topology, _start_all([home / "broker.toml" for home in homes], ports), tokens)
+        network = RunningNetwork(topology, _start_all([home / "broker.toml" for home in homes], ports), tokens)
         try:
             _wait_until_linked(network)
             yield network
@@ -91,7 +91,7 @@ def _start_all(configs: Sequence[Path], ports: Sequence[int]) -> list[BrokerProc
     return brokers
 
 
-def _config(topology: Topology, ports: Sequence[int], number: int, policy: str) -> str:
+def _config(topology: BrokerTree, ports: Sequence[int], number: int, policy: str) -> str:
     """Return the configuration of a broker; it dials its parent."""
     lines = [f'name = "b{number}"', 'data = "data"', 'schema = "schema.json"']
     for child, parent in topology.links:
@@ -105,7 +105,7 @@ def _config(topology: Topology, ports: Sequence[int], number: int, policy: str) 
     return "\n".join(lines) + "\n"
 
 
-def _wait_until_linked(network: Network) -> None:
+def _wait_until_linked(network: RunningNetwork) -> None:
     end = time.monotonic() + _PATIENCE
     for number, broker in enumerate(network.brokers):
         while not all(link["connected"] for link in _statistics(broker.url)["links"]):
@@ -116,5 +116,5 @@ def _wait_until_linked(network: Network) -> None:
 
 def _statistics(url: str) -> dict[str, list[dict[str, object]]]:
     with urllib.request.urlopen(f"{url}/v1/statistics", timeout=30) as answer:
-        found: dict[str, list[dict[str, object]]] = json.load(answer)
-    return found
+        statistics: dict[str, list[dict[str, object]]] = json.load(answer)
+    return statistics

@@ -24,10 +24,10 @@ import numpy as np
 from tamis.errors import InvariantError
 from tamis.routing import messages as m
 from tamis.runtime.client.connecting import connect
-from tamis_bench.network.brokers import Network, running
-from tamis_bench.network.topology import ONE_BROKER, TOPOLOGIES, Topology
+from tamis_bench.network.brokers import RunningNetwork, running
+from tamis_bench.network.topology import ONE_BROKER, TOPOLOGIES, BrokerTree
 from tamis_bench.rows import Row, find_goal
-from tamis_bench.serving.clients import Arrivals, Reader, subscribe_message
+from tamis_bench.serving.clients import Arrivals, ReaderClient, subscribe_message
 from tamis_bench.serving.publishing import FRAME, FRAMES, Audience, Run
 from tamis_bench.workloads.network import NetworkWork, make_network_work
 
@@ -128,7 +128,7 @@ def measure_network(
                 yield from (_row(kind, n, system, figure, base) for figure in figures)
 
 
-def _networks(topologies: Sequence[str], policies: Sequence[str]) -> Iterator[tuple[Topology, str]]:
+def _networks(topologies: Sequence[str], policies: Sequence[str]) -> Iterator[tuple[BrokerTree, str]]:
     yield ONE_BROKER, ""
     for name in topologies:
         for policy in policies:
@@ -153,7 +153,7 @@ def _base_of(what: str) -> str:
     return " ".join([name, *words[:1]])
 
 
-def _measure(workload: Workload, topology: Topology, policy: str, load: NetworkLoad) -> list[Figure]:
+def _measure(workload: Workload, topology: BrokerTree, policy: str, load: NetworkLoad) -> list[Figure]:
     with running(topology, policy, workload.work.schema, len(workload.messages)) as network:
         try:
             return asyncio.run(_run(network, workload, load))
@@ -161,12 +161,12 @@ def _measure(workload: Workload, topology: Topology, policy: str, load: NetworkL
             gc.unfreeze()
 
 
-async def _run(network: Network, workload: Workload, load: NetworkLoad) -> list[Figure]:
+async def _run(network: RunningNetwork, workload: Workload, load: NetworkLoad) -> list[Figure]:
     topology = network.topology
     homes = [topology.homes[reader % len(topology.homes)] for reader in range(load.readers)]
     arrivals = {topology.hops(home): Arrivals() for home in homes}
     readers = [
-        Reader(network.brokers[home].url, f"reader-{number}", arrivals[topology.hops(home)], network.tokens[home])
+        ReaderClient(network.brokers[home].url, f"reader-{number}", arrivals[topology.hops(home)], network.tokens[home])
         for number, home in enumerate(homes)
     ]
     for reader in readers:
@@ -194,7 +194,7 @@ async def _run(network: Network, workload: Workload, load: NetworkLoad) -> list[
 
 
 async def _subscribe(
-    network: Network, readers: Sequence[Reader], messages: Sequence[m.Subscribe], load: NetworkLoad
+    network: RunningNetwork, readers: Sequence[ReaderClient], messages: Sequence[m.Subscribe], load: NetworkLoad
 ) -> list[Figure]:
     """Load all subscriptions in batches; return their rate until all are active, and the bytes of one on the links."""
     # An eighth is warm-up when there are few.
@@ -215,7 +215,7 @@ async def _subscribe(
     return [Figure("network load", rate), *used, *_bytes_since(network, before, "subscription", n)]
 
 
-async def _publish_drawn(network: Network, run: Run, n: int, load: NetworkLoad) -> tuple[float, list[Figure]]:
+async def _publish_drawn(network: RunningNetwork, run: Run, n: int, load: NetworkLoad) -> tuple[float, list[Figure]]:
     """Publish drawn events in growing rounds; return events per second of the last round, and all its figures.
 
     Where other programs slow the rounds down, they grow until the processor time of a round can be measured. The time
@@ -248,7 +248,7 @@ async def _publish_aimed(run: Run, hops: Sequence[int], rate: float, first: int,
     return figures
 
 
-def _used(network: Network, before: Sequence[float | None], n: int) -> list[float | None]:
+def _used(network: RunningNetwork, before: Sequence[float | None], n: int) -> list[float | None]:
     """Return the microseconds of processor time of each broker since a count, for each of ``n``."""
     return [
         None if after is None or first is None else (after - first) * 1e6 / n
@@ -265,7 +265,7 @@ def _is_coarse(used: float | None, n: int) -> bool:
     return used is not None and used * n < _FINE * 1e6
 
 
-def _bytes_since(network: Network, before: int | None, per: str, n: int) -> list[Figure]:
+def _bytes_since(network: RunningNetwork, before: int | None, per: str, n: int) -> list[Figure]:
     """Return the bytes on all links together since a count, by event or subscription; nothing without links."""
     if not network.topology.links:
         return []
@@ -275,11 +275,11 @@ def _bytes_since(network: Network, before: int | None, per: str, n: int) -> list
     return [Figure(f"network bytes {per}", (after - before) / n)]
 
 
-def _by_role(topology: Topology, what: str, values: Sequence[float | None]) -> list[Figure]:
+def _by_role(topology: BrokerTree, what: str, values: Sequence[float | None]) -> list[Figure]:
     """Return the mean of each role's brokers, the entry's first."""
     figures = []
     for role in ("entry", "inner", "home"):
-        known = [value for broker, value in enumerate(values) if value is not None and topology.role(broker) == role]
-        if known:
-            figures.append(Figure(f"{what} {role}".removesuffix(" entry"), statistics.mean(known)))
+        reported = [value for broker, value in enumerate(values) if value is not None and topology.role(broker) == role]
+        if reported:
+            figures.append(Figure(f"{what} {role}".removesuffix(" entry"), statistics.mean(reported)))
     return figures

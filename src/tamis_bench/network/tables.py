@@ -36,12 +36,12 @@ _WITH_RATIO: Final = ("network", "network cpu")
 def network_sheets(rows: Sequence[Row]) -> list[Sheet]:
     """Return two tables for each kind and size, a line for each system; columns without a figure are left out."""
     groups = dict.fromkeys((row.work, row.n) for row in rows)
-    found = []
+    sheets: list[Sheet] = []
     for work, n in groups:
         mine = [row for row in rows if (row.work, row.n) == (work, n)]
         title = f"{work}, {size_name(n)}" if n else work
-        found += [_sheet(title, mine, columns) for columns in (_SPEED, _COST)]
-    return [sheet for sheet in found if len(sheet.names) > 1]
+        sheets += [_sheet(title, mine, columns) for columns in (_SPEED, _COST)]
+    return [sheet for sheet in sheets if len(sheet.names) > 1]
 
 
 def network_notes(rows: Sequence[Row]) -> list[str]:

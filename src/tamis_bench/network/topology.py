@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ONE_BROKER", "TOPOLOGIES", "Topology"]
+__all__ = ["ONE_BROKER", "TOPOLOGIES", "BrokerTree"]
 
 
 @dataclass(frozen=True)
-class Topology:
+class BrokerTree:
     """A tree of brokers 0, 1, 2 and so on. The broker of ``parents[i - 1]`` is the one that broker ``i`` dials."""
 
     name: str
@@ -46,14 +46,14 @@ class Topology:
         return [broker, *self._to_root(self.parents[broker - 1])] if broker else []
 
 
-ONE_BROKER: Final = Topology("one broker", (), 0, (0,))
+ONE_BROKER: Final = BrokerTree("one broker", (), 0, (0,))
 
 #: By name. In the tree events enter at an inner broker, so that two homes are one link away and two are three.
 TOPOLOGIES: Final = {
     topology.name: topology
     for topology in (
-        Topology("pair", (0,), 1, (0,)),
-        Topology("line", (0, 1), 2, (0,)),
-        Topology("tree", (0, 0, 1, 1, 2, 2), 1, (3, 4, 5, 6)),
+        BrokerTree("pair", (0,), 1, (0,)),
+        BrokerTree("line", (0, 1), 2, (0,)),
+        BrokerTree("tree", (0, 0, 1, 1, 2, 2), 1, (3, 4, 5, 6)),
     )
 }

@@ -20,7 +20,7 @@ def draw_rates(rows: Sequence[Row]) -> Any:
     """Return a figure: matching rates over the number of subscriptions, both on a log scale."""
     rates = [row for row in rows if row.what == "match" and row.rate is not None]
     works = list(dict.fromkeys(row.work for row in rates))
-    systems = sorted(dict.fromkeys(row.system for row in rates), key=lambda one: (one not in _LOOKS, one))
+    systems = sorted(dict.fromkeys(row.system for row in rates), key=lambda system: (system not in _LOOKS, system))
     figure = new_figure(3.4 * max(len(works), 1), 3.6)
     panels = figure.subplots(1, max(len(works), 1), sharey=True, squeeze=False)[0]
     for panel, work in zip(panels, works, strict=False):
@@ -30,7 +30,7 @@ def draw_rates(rows: Sequence[Row]) -> Any:
     for panel in panels[:1]:
         panel.yaxis.set_major_formatter(lambda value, _: size_name(round(value)))
     handles = {line.get_label(): line for panel in panels for line in panel.get_lines()}
-    figure.legend([handles[one] for one in systems], systems, loc="outside lower center", ncols=7, frameon=False)
+    figure.legend([handles[system] for system in systems], systems, loc="outside lower center", ncols=7, frameon=False)
     return figure
 
 

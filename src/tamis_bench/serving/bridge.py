@@ -111,7 +111,7 @@ async def _fill(port: int, n: int) -> None:
     await js.add_stream(name="BENCH", subjects=["bench.>"])
     await js.add_stream(name="OUT", subjects=["out.>"])
     for first in range(0, n, 500):
-        waits = [await js.publish_async("bench.x", _event(one)) for one in range(first, min(first + 500, n))]
+        waits = [await js.publish_async("bench.x", _event(number)) for number in range(first, min(first + 500, n))]
         await asyncio.gather(*waits)
     await client.close()
 

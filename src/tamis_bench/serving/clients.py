@@ -21,7 +21,7 @@ from tamis.runtime.client.client_link import ClientLink, Outgoing
 from tamis.runtime.dialling import websocket_url
 from tamis.runtime.packets import MAX_PACKET, SUBPROTOCOL
 
-__all__ = ["Arrivals", "Reader", "subscribe_message"]
+__all__ = ["Arrivals", "ReaderClient", "subscribe_message"]
 
 #: Subscriptions that a reader asks for in one message, before it waits for their answers.
 AT_ONCE = 100
@@ -58,7 +58,7 @@ def subscribe_message(id: int, text: str) -> m.Subscribe:
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(text))), about=about)
 
 
-class Reader:
+class ReaderClient:
     """A client with many subscriptions; a token may allow it more of them."""
 
     def __init__(self, url: str, name: str, arrivals: Arrivals, token: str = "") -> None:
@@ -70,7 +70,7 @@ class Reader:
         self.active = 0
         self._news = asyncio.Event()
 
-    async def open(self) -> Reader:
+    async def open(self) -> ReaderClient:
         """Connect."""
         from websockets.asyncio.client import connect
 

@@ -132,12 +132,12 @@ class _Listeners:
             client.loop_stop()
 
 
-def _connected(port: int, heard: Any = None) -> Any:
+def _connected(port: int, on_message: Any = None) -> Any:
     from paho.mqtt.client import Client
     from paho.mqtt.enums import CallbackAPIVersion
 
     client = Client(CallbackAPIVersion.VERSION2)
-    client.on_message = heard
+    client.on_message = on_message
     client.max_inflight_messages_set(INFLIGHT)
     client.connect("127.0.0.1", port)
     client.loop_start()

@@ -143,17 +143,17 @@ class _Wire:
     """One connection to NATS."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: Callable[[str], None]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_message: Callable[[str], None]
     ) -> None:
         self._reader = reader
         self._writer = writer
-        self._heard = heard
+        self._on_message = on_message
         self._pong = asyncio.Event()
         self._task = asyncio.create_task(self._listen())
 
     @classmethod
-    async def open(cls, port: int, heard: Callable[[str], None] = lambda subject: None) -> _Wire:
-        wire = cls(*await asyncio.open_connection("127.0.0.1", port), heard)
+    async def open(cls, port: int, on_message: Callable[[str], None] = lambda subject: None) -> _Wire:
+        wire = cls(*await asyncio.open_connection("127.0.0.1", port), on_message)
         wire._writer.write(b'CONNECT {"verbose":false,"pedantic":false,"lang":"python","version":"0"}\r\n')
         await wire._ping()
         return wire
@@ -192,10 +192,10 @@ class _Wire:
                 word, _, rest = line.decode().strip().partition(" ")
                 if word == "MSG":  # MSG subject number [reply] size
                     await self._reader.readexactly(int(rest.split()[-1]) + 2)
-                    self._heard(rest.split()[0])
+                    self._on_message(rest.split()[0])
                 elif word == "PING":
                     self._writer.write(b"PONG\r\n")
                 elif word == "PONG":
                     self._pong.set()
                 elif word == "-ERR":
-                    raise InvariantError(f"NATS says {rest}")
+                    raise InvariantError(f"nats-server sent the error {rest}")

@@ -65,9 +65,9 @@ def find_program(name: str) -> str | None:
 
 def free_port() -> int:
     """Return a free port of the loopback interface."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager

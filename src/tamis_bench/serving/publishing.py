@@ -85,7 +85,7 @@ class Run:
 
     async def paced(self, indices: range, rate: float, frame: int) -> list[Latencies]:
         """Publish at a steady rate, a frame at a time; return the latencies of each audience."""
-        starts, waiting = [len(one.arrivals.seen) for one in self.audiences], list[asyncio.Task[None]]()
+        starts, waiting = [len(audience.arrivals.seen) for audience in self.audiences], list[asyncio.Task[None]]()
         begin = time.perf_counter()
         for first in range(0, len(indices), frame):
             await asyncio.sleep(max(0.0, begin + first / rate - time.perf_counter()))

@@ -32,7 +32,7 @@ import numpy as np
 from tamis.engine import Engine
 from tamis.runtime.client.connecting import connect
 from tamis_bench.rows import Row, find_goal
-from tamis_bench.serving.clients import Arrivals, Reader, subscribe_message
+from tamis_bench.serving.clients import Arrivals, ReaderClient, subscribe_message
 from tamis_bench.serving.processes import BrokerProcess, cpu_seconds, resident_megabytes, start_broker
 from tamis_bench.serving.publishing import SINGLES, Audience, Run, paced_frame
 from tamis_bench.workloads.boxes import BoxWork, box_events, box_texts, make_boxes
@@ -84,14 +84,14 @@ def _measure_postgres(load: Load, store: str) -> Iterator[Row]:
 
 
 def _measure_ours(load: Load, system: str = "ours", *options: str) -> Iterator[Row]:
-    # All subscriptions but the last, which is the greedy reader's: 100,000 is what one principal may have.
+    # One less: the last is that of the greedy reader, and a principal may have 100,000 subscriptions in all.
     work = make_boxes(_WORK, max(1, load.n - 1), load.events + load.singles + _paced_most(load))
     engine = Engine()
     engine.subscribe_boxes(list(work.names), work.lo, work.hi)
     # One copy per reader however many of its subscriptions match (promise G8).
-    found = engine.match_table(work.events)
-    owners = found.rows % load.readers
-    wanted = [len(set(part.tolist())) for part in np.split(owners, found.offsets[1:-1])]
+    matches = engine.match_table(work.events)
+    owners = matches.rows % load.readers
+    wanted = [len(set(part.tolist())) for part in np.split(owners, matches.offsets[1:-1])]
     with tempfile.TemporaryDirectory() as directory:
         broker = start_broker("--data", str(Path(directory) / "data"), *options)
         try:
@@ -104,13 +104,13 @@ async def _run(broker: BrokerProcess, system: str, load: Load, work: BoxWork, wa
     url, pid, arrivals = broker.url, broker.pid, Arrivals()
     # Written before any client connects: a broker disconnects clients that do not answer its pings for that long.
     messages = [subscribe_message(id, text) for id, text in enumerate(box_texts(work))]
-    readers = [await Reader(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
+    readers = [await ReaderClient(url, f"reader-{number}", arrivals).open() for number in range(load.readers)]
     start = time.perf_counter()
-    await asyncio.gather(*(one.subscribe(messages[k :: load.readers]) for k, one in enumerate(readers)))
+    await asyncio.gather(*(reader.subscribe(messages[k :: load.readers]) for k, reader in enumerate(readers)))
     rows = [Row(_WORK, load.n, system, "serve load", load.n / (time.perf_counter() - start))]
     async with connect(url, client="publisher") as client:
         gc.collect()
-        gc.freeze()  # a pause of this process is none of the broker's
+        gc.freeze()  # pauses of this process must not count as latency of the broker
         run = Run(client, lambda indices: box_events(work, indices), [Audience(arrivals, wanted)])
         begun, mine = cpu_seconds(pid), time.process_time()
         rate = await run.together(range(load.events))
@@ -129,8 +129,8 @@ async def _run(broker: BrokerProcess, system: str, load: Load, work: BoxWork, wa
         rows += await _with_a_stall(url, system, run, rate / 4, load)
     rows.append(Row(_WORK, load.n, system, "serve memory", resident_megabytes(pid)))
     run.check()
-    for one in readers:
-        await one.close()
+    for reader in readers:
+        await reader.close()
     return rows
 
 
@@ -139,13 +139,13 @@ async def _paced(run: Run, rate: float, load: Load) -> tuple[float, float, str]:
     frame, first = paced_frame(rate), len(run.published)
     left = len(run.audiences[0].copies) - first
     count = min(int(rate * load.seconds), _paced_most(load) // 3, left) // frame * frame
-    (found,) = await run.paced(range(first, first + count), rate, frame)
-    return found.p50, found.p99, f"{rate:,.0f} events/s in frames of {frame}, {found.n:,} copies"
+    (latencies,) = await run.paced(range(first, first + count), rate, frame)
+    return latencies.p50, latencies.p99, f"{rate:,.0f} events/s in frames of {frame}, {latencies.n:,} copies"
 
 
 async def _with_a_stall(url: str, system: str, run: Run, rate: float, load: Load) -> list[Row]:
     """Return the p99 of the others beside one more reader of everything, while it reads and while it stalls."""
-    rows, greedy = list[Row](), await Reader(url, "greedy", Arrivals()).open()
+    rows, greedy = list[Row](), await ReaderClient(url, "greedy", Arrivals()).open()
     await greedy.subscribe([subscribe_message(0, "a0 IS NOT NULL")])
     for what in ("serve p99 beside", "serve p99 stalled"):
         if what.endswith("stalled"):

@@ -58,7 +58,8 @@ def _fill(broker: BrokerProcess, n: int) -> None:
     calls = HttpCalls(broker.url)
     calls.subscribe("all", "n >= 0")
     for first in range(0, n, 5_000):
-        events = ({"n": one, "mag": one % 90 / 10, "place": "Alaska"} for one in range(first, min(first + 5_000, n)))
+        numbers = range(first, min(first + 5_000, n))
+        events = ({"n": number, "mag": number % 90 / 10, "place": "Alaska"} for number in numbers)
         calls.publish_once("\n".join(map(json.dumps, events)).encode(), producer="bench", number=first)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bins", "Boxes", "Cut", "plan_bins"]
+__all__ = ["Bins", "BoxesAndEvents", "Cut", "plan_bins"]
 
 #: Bins of one attribute are fewer than this, so that those of four make one number.
 _MOST_BINS = 1 << 15
@@ -33,7 +33,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Boxes:
+class BoxesAndEvents:
     """Closed boxes, an infinite side is open, and the events that will meet them: float64[n, d] each."""
 
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ class Bins:
         return [(cut, _MOST_BINS**place) for place, cut in enumerate(self.cuts)]
 
 
-def plan_bins(boxes: Boxes, *, attributes: Sequence[int] = range(1, _MOST_CUTS + 1)) -> list[Bins]:
+def plan_bins(boxes: BoxesAndEvents, *, attributes: Sequence[int] = range(1, _MOST_CUTS + 1)) -> list[Bins]:
     """Return the most promising ways to cut one to ``_MOST_CUTS`` attributes, the best estimate first.
 
     The most selective attributes are cut first. A way that makes more copies than fit is left out, unless all do.
@@ -77,10 +77,10 @@ def plan_bins(boxes: Boxes, *, attributes: Sequence[int] = range(1, _MOST_CUTS +
     sample = _Sample(boxes)
     numbers = [number for number in attributes if number <= len(boxes.names)]
     ways = [sample.estimate(number, width) for number, width in itertools.product(numbers, _WIDTHS)]
-    found = list(dict.fromkeys(ways))  # bins of single values have one width
-    fitting = [one for one in found if one.copies <= _MOST_COPIES] or [min(found, key=lambda one: one.copies)]
-    # A candidate costs a comparison, and a larger table of copies makes every look into it dearer.
-    return sorted(fitting, key=lambda one: (1 + one.candidates) * one.copies**0.5)[:_TRIED]
+    ways = list(dict.fromkeys(ways))  # bins of single values have one width
+    fitting = [bins for bins in ways if bins.copies <= _MOST_COPIES] or [min(ways, key=lambda bins: bins.copies)]
+    # A candidate costs a comparison, and a look-up costs more in a larger table of copies.
+    return sorted(fitting, key=lambda bins: (1 + bins.candidates) * bins.copies**0.5)[:_TRIED]
 
 
 def _mean_sides(lo: FloatArray, hi: FloatArray, whole: FloatArray) -> FloatArray:
@@ -94,14 +94,14 @@ def _mean_sides(lo: FloatArray, hi: FloatArray, whole: FloatArray) -> FloatArray
 class _Sample:
     """Some boxes and events, to estimate by."""
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: BoxesAndEvents) -> None:
         self._names, self._n = boxes.names, len(boxes.lo)
         self._low, self._high = boxes.points.min(axis=0), boxes.points.max(axis=0)
         some = np.linspace(0, self._n - 1, min(self._n, _SAMPLED_BOXES)).astype(np.intp)
         lo, hi = np.maximum(boxes.lo[some], self._low), np.minimum(boxes.hi[some], self._high)
-        asked = (lo <= hi).all(axis=1)  # the others no event can meet
-        self._share = float(asked.mean())
-        self._lo, self._hi = lo[asked], hi[asked]
+        reachable = (lo <= hi).all(axis=1)  # the others lie outside the range of all events
+        self._share = float(reachable.mean())
+        self._lo, self._hi = lo[reachable], hi[reachable]
         step = max(1, len(boxes.points) // _SAMPLED_EVENTS)
         self._points = boxes.points[::step][:_SAMPLED_EVENTS]
         self._sides = _mean_sides(boxes.lo[some], boxes.hi[some], self._high - self._low)

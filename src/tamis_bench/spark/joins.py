@@ -46,15 +46,15 @@ def binned_join(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
 
 
 def _binned(system: str, spark: SparkSession, files: BoxFiles, tried: tuple[Bins, ...], repeat: int) -> Timing:
-    """Cut and join in the way that is quickest on one file of events, then time it on as many as it can take."""
+    """Return the timing of the bins and the kind of join that are quickest on one file of events."""
     few = spark.read.parquet(str(files.few_events))
-    found: list[tuple[float, Bins, str]] = []
+    trials: list[tuple[float, Bins, str]] = []
     for bins in tried:
         copies = _copies(spark, files, bins).persist()
         copies.count()
-        found += [(_seconds(_joined(few, copies, files, bins, how)), bins, how) for how in _HOW]
+        trials += [(_seconds(_joined(few, copies, files, bins, how)), bins, how) for how in _HOW]
         copies.unpersist()
-    _, bins, how = min(found, key=lambda one: one[0])
+    _, bins, how = min(trials, key=lambda trial: trial[0])
     copies, events = _copies(spark, files, bins).persist(), spark.read.parquet(str(files.events_for(bins)))
     n = events.count()
     note = f"{bins}, {copies.count():,} copies, {how}, {n:,} events"

@@ -27,8 +27,8 @@ def laptop(spark: SparkSession, files: BoxFiles, repeat: int) -> Timing:
 
         def run() -> tuple[float, int]:
             start = time.perf_counter()
-            found = list(pool.map(lambda path: _matched(engine, files.names, path), sorted(files.events.iterdir())))
-            return time.perf_counter() - start, sum(pairs for pairs, *_ in found)
+            results = list(pool.map(lambda path: _matched(engine, files.names, path), sorted(files.events.iterdir())))
+            return time.perf_counter() - start, sum(pairs for pairs, *_ in results)
 
         run()  # compiles what is not compiled yet
         seconds, pairs = min(run() for _ in range(repeat))

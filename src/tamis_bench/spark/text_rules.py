@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tamis.spark import match
 from tamis_bench.spark.papers import timed
 from tamis_bench.spark.work import Timing
-from tamis_bench.text import TextWork, text_filters, text_work
+from tamis_bench.text import RuleWork, text_filters, text_work
 
 __all__ = ["TEXT_RULES"]
 
@@ -49,7 +49,7 @@ def _in_five_statements(spark: SparkSession, n: int, repeat: int) -> Timing:
     return _rate(f"text rules in {_STATEMENTS} statements", reduce(DataFrame.unionAll, frames), work, repeat, note)
 
 
-def _events(spark: SparkSession, n: int, times: int = 1) -> tuple[TextWork, DataFrame]:
+def _events(spark: SparkSession, n: int, times: int = 1) -> tuple[RuleWork, DataFrame]:
     """Return rules with two patterns each, and events in a Parquet file, each some times."""
     work = text_work(min(n, _MOST_RULES), _FIELDS, _EVENTS)
     file = Path(tempfile.mkdtemp(prefix="tamis-bench-")) / "events.parquet"
@@ -66,7 +66,7 @@ def _fired(events: DataFrame, rules: Sequence[tuple[int, str]]) -> DataFrame:
     return events.select("event_id", fired.alias("subscription_id"))
 
 
-def _rate(name: str, frame: DataFrame, work: TextWork, repeat: int, note: str, n_events: int = _EVENTS) -> Timing:
+def _rate(name: str, frame: DataFrame, work: RuleWork, repeat: int, note: str, n_events: int = _EVENTS) -> Timing:
     timing = timed(name, frame, n_events, repeat, "")
     about = f"{len(work.literals):,} rules of two patterns, {note}"
     return Timing(name, timing.rate, n_events, timing.pairs, about)

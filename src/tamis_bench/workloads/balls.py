@@ -21,29 +21,29 @@ _THEMES: Final = 2_000
 
 
 class BallWork(NamedTuple):
-    """Balls float64[n, d] and float64[n], and others like them that are asked about."""
+    """Balls as centres float64[n, d] and radii float64[n], and further balls in the same form to look up."""
 
     centers: _FloatArray
     radii: _FloatArray
-    asked: _FloatArray
-    asked_radii: _FloatArray
+    questions: _FloatArray
+    question_radii: _FloatArray
 
 
-def make_balls(kind: str, n: int, d: int, n_asked: int, seed: int = 2) -> BallWork:
-    """Draw a world; the same arguments give the same one.
+def make_balls(kind: str, n: int, d: int, n_questions: int, seed: int = 2) -> BallWork:
+    """Draw balls and questions; the same arguments give the same balls.
 
     >>> work = make_balls("pareto", 100, 4, 5)
-    >>> work.centers.shape, work.asked_radii.shape, bool((work.radii <= 1).all())
+    >>> work.centers.shape, work.question_radii.shape, bool((work.radii <= 1).all())
     ((100, 4), (5,), True)
     """
     rng = np.random.default_rng([seed, n, d, KINDS.index(kind)])
     if kind == "embeddings":
         themes = _unit(rng.standard_normal((_THEMES, d)))
         centers = _near(rng, themes[rng.integers(0, _THEMES, n)], 0.5)
-        asked = _near(rng, centers[rng.integers(0, n, n_asked)], 0.3)
-        return BallWork(centers, 0.2 + 0.8 * rng.random(n), asked, 0.05 + 0.3 * rng.random(n_asked))
-    radii = [rng.random(m) if kind == "uniform" else _pareto(rng, m) for m in (n, n_asked)]
-    return BallWork(rng.random((n, d)), radii[0], rng.random((n_asked, d)), radii[1])
+        questions = _near(rng, centers[rng.integers(0, n, n_questions)], 0.3)
+        return BallWork(centers, 0.2 + 0.8 * rng.random(n), questions, 0.05 + 0.3 * rng.random(n_questions))
+    radii = [rng.random(m) if kind == "uniform" else _pareto(rng, m) for m in (n, n_questions)]
+    return BallWork(rng.random((n, d)), radii[0], rng.random((n_questions, d)), radii[1])
 
 
 def _pareto(rng: np.random.Generator, n: int) -> _FloatArray:

@@ -433,7 +433,7 @@ def _condition(rng: np.random.Generator) -> str:
 def _mixed_events(rng: np.random.Generator, n: int) -> pa.Table:
     symbol = rng.choice(_N_SYMBOLS, n, p=_popularity(_N_SYMBOLS))
     columns: dict[str, Any] = {
-        "symbol": np.array([f"S{one:06}" for one in symbol], dtype=object),
+        "symbol": np.array([f"S{number:06}" for number in symbol], dtype=object),
         "price": rng.random(n) * 1000,
         "volume": rng.random(n) * 1000,
         "rating": rng.random(n) * 100,

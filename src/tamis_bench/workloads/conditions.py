@@ -53,8 +53,8 @@ class _Draws:
 
     def regions(self) -> npt.NDArray[Any]:
         """Return hexagons."""
-        found: npt.NDArray[Any] = shapely.polygons(self._rings)
-        return found
+        polygons: npt.NDArray[Any] = shapely.polygons(self._rings)
+        return polygons
 
 
 def _between(name: str, middle: float, width: float) -> Values:
@@ -62,7 +62,7 @@ def _between(name: str, middle: float, width: float) -> Values:
 
 
 def _names(*names: object) -> Values:
-    texts = sorted({f"n{one}" for one in names})
+    texts = sorted({f"n{name}" for name in names})
     return Values("name", ValueSet.from_intervals(((text, 0), (f"{text}\0", 0)) for text in texts))
 
 
@@ -70,9 +70,9 @@ def _regions(relations: frozenset[Relation], *, ranges: bool = False) -> Callabl
     def draw(draws: _Draws) -> list[tuple[Filter, ...]]:
         spatial = [Spatial("area", relations, region) for region in draws.regions()]
         if not ranges:
-            return [(Filter((one,)),) for one in spatial]
+            return [(Filter((condition,)),) for condition in spatial]
         width = draws.width[0]
-        return [(Filter((one, _between("x", 0.5, width[i]))),) for i, one in enumerate(spatial)]
+        return [(Filter((condition, _between("x", 0.5, width[i]))),) for i, condition in enumerate(spatial)]
 
     return draw
 

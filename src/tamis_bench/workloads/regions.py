@@ -46,12 +46,12 @@ def synthetic_regions(n: int, rng: Rng, universe: tuple[float, float] = UNIVERSE
 
     Two random points span a rectangle; three or four points lie on different sides of it, the others anywhere in it.
 
-    >>> (one,) = synthetic_regions(1, np.random.default_rng(1))
-    >>> len(one.exterior.coords) - 1, one.area >= 100_000
+    >>> (region,) = synthetic_regions(1, np.random.default_rng(1))
+    >>> len(region.exterior.coords) - 1, region.area >= 100_000
     (20, True)
     """
     least = _LEAST_SHARE * universe[0] * universe[1]
-    return _collect(n, rng, lambda: _synthetic(rng, universe), lambda one: one.area >= least)
+    return _collect(n, rng, lambda: _synthetic(rng, universe), lambda region: region.area >= least)
 
 
 def _synthetic(rng: Rng, universe: tuple[float, float]) -> _Corners:
@@ -64,13 +64,13 @@ def _synthetic(rng: Rng, universe: tuple[float, float]) -> _Corners:
 
 
 def message_regions(kind: str, n: int, rng: Rng, universe: tuple[float, float] = UNIVERSE) -> npt.NDArray[Any]:
-    """Return regions as messages carry them: "A" round, "B" irregular, "C" long and narrow.
+    """Return ``n`` regions for messages of a type: "A" round, "B" irregular, "C" long and narrow.
 
     Their MBRs take 1 to 25 % of the universe and lie inside it.
     """
     if kind not in MESSAGE_TYPES:
         raise ModelError(f"there is no message type {kind!r}; choose from {', '.join(MESSAGE_TYPES)}")
-    return _collect(n, rng, lambda: _placed(MESSAGE_TYPES[kind](rng), rng, universe), lambda one: True)
+    return _collect(n, rng, lambda: _placed(MESSAGE_TYPES[kind](rng), rng, universe), lambda region: True)
 
 
 def _round(rng: Rng) -> _Corners:
@@ -102,12 +102,12 @@ MESSAGE_TYPES: Final[dict[str, Callable[[Rng], _Corners]]] = {"A": _round, "B": 
 def star_regions(
     n: int, vertices: int, radius: float, rng: Rng, universe: tuple[float, float] = UNIVERSE
 ) -> npt.NDArray[Any]:
-    """Return stars of some vertices, at most ``radius`` from a centre anywhere in the universe."""
+    """Return stars with ``vertices`` corners, each at most ``radius`` from a centre anywhere in the universe."""
 
     def star() -> _Corners:
         return rng.random(2) * universe + radius * _star(rng, vertices, 0.4, even=False)
 
-    return _collect(n, rng, star, lambda one: True)
+    return _collect(n, rng, star, lambda region: True)
 
 
 def _star(rng: Rng, n: int, least: float, *, even: bool) -> _Corners:
@@ -134,12 +134,12 @@ def _around(points: _Corners) -> _Corners:
 def _collect(
     n: int, rng: Rng, draw: Callable[[], _Corners], accepts: Callable[[shapely.Polygon], bool]
 ) -> npt.NDArray[Any]:
-    """Draw until there are enough simple polygons that are accepted."""
-    found: list[shapely.Polygon] = []
-    while len(found) < n:
-        some = np.array([shapely.Polygon(draw()) for _ in range(max(n - len(found), 8))], dtype=object)
-        found += [one for one in some[plain_rings(some)[1]] if accepts(one)]
-    return np.array(found[:n], dtype=object)
+    """Return ``n`` simple polygons that are accepted, drawn by ``draw``."""
+    accepted: list[shapely.Polygon] = []
+    while len(accepted) < n:
+        some = np.array([shapely.Polygon(draw()) for _ in range(max(n - len(accepted), 8))], dtype=object)
+        accepted += [region for region in some[plain_rings(some)[1]] if accepts(region)]
+    return np.array(accepted[:n], dtype=object)
 
 
 def constraint_filters(regions: npt.NDArray[Any], rng: Rng, per_filter: int = 1) -> list[Filter]:
@@ -153,7 +153,7 @@ def constraint_filters(regions: npt.NDArray[Any], rng: Rng, per_filter: int = 1)
 
 def one_filter_each(filters: list[Filter]) -> list[Subscription]:
     """Return a subscription per filter: the paper's scenario 1."""
-    return [Subscription(i, (one,)) for i, one in enumerate(filters)]
+    return [Subscription(i, (filter,)) for i, filter in enumerate(filters)]
 
 
 def predicates(filters: list[Filter], n: int) -> list[Subscription]:

@@ -23,7 +23,7 @@ from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, column, where
 from tamis_lab.scale import Scale
-from tamis_lab.uncovered import Boxes, count_announced, count_uncovered
+from tamis_lab.uncovered import BoxArray, count_announced, count_uncovered
 
 __all__ = ["EXPERIMENT", "count_links"]
 
@@ -52,7 +52,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     return rows + [_predict(curve, brokers, most) for brokers in _BROKERS]
 
 
-def sample_curve(boxes: Boxes) -> list[Row]:
+def sample_curve(boxes: BoxArray) -> list[Row]:
     """Count the uncovered and the announced among 1, 3, 10, 30, ... of boxes in random order, the mean of parts."""
     sizes = [size for power in range(7) for size in (10**power, 3 * 10**power) if size <= len(boxes)]
     rows: list[Row] = []
@@ -72,11 +72,11 @@ class _Curve:
         self._slope = float(np.polyfit(self._x[-_FITTED:], self._y[-_FITTED:], 1)[0])
 
     def __call__(self, n: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the expected uncovered ones among each of n."""
+        """Return the expected number of uncovered subscriptions among each of n."""
         x = np.log(np.maximum(n, 1.0))
         beyond = self._y[-1] + np.maximum(x - self._x[-1], 0.0) * self._slope
-        found: npt.NDArray[np.float64] = np.exp(np.where(x > self._x[-1], beyond, np.interp(x, self._x, self._y)))
-        return np.where(n < 1, n, np.minimum(found, n))
+        counts: npt.NDArray[np.float64] = np.exp(np.where(x > self._x[-1], beyond, np.interp(x, self._x, self._y)))
+        return np.where(n < 1, n, np.minimum(counts, n))
 
 
 def count_links(brokers: int) -> list[tuple[int, int]]:
@@ -127,16 +127,16 @@ def _simulate(config: Config, rng: np.random.Generator) -> Row:
 def _lesson(rows: Rows) -> str:
     apart = max(abs(math.log(row["formula"] / row["simulated"])) for row in where(rows, part="simulator"))
     largest = where(rows, brokers=_BROKERS[-1])
-    told = [
+    entries = [
         f"{row['distribution']}, {row['d']}-d: {row['entries_per_broker']:,.0f} entries per broker, "
         f"1 of {1 / (1 - row['saved']):,.0f} that there are without covering"
         for row in largest
     ]
     sampled = max(column(where(rows, part="formula", sampled=True), "n"))
     return (
-        f"At {_BROKERS[-1]:,} brokers and {largest[0]['subscriptions']:,} subscriptions: {'; '.join(told)}. Counted on "
-        f"samples of up to {sampled:,}, and a straight line on logarithmic axes beyond. The formula is within a "
-        f"factor of {math.exp(apart):.2f} of the simulator where both can say."
+        f"At {_BROKERS[-1]:,} brokers and {largest[0]['subscriptions']:,} subscriptions: {'; '.join(entries)}. "
+        f"Counted on samples of up to {sampled:,}, and a straight line on logarithmic axes beyond. "
+        f"The formula is within a factor of {math.exp(apart):.2f} of the simulator where both can say."
     )
 
 

@@ -15,7 +15,7 @@ from tamis_lab.experiment import Config, Experiment, grid
 from tamis_lab.peers.containment import SIDE, containment_boxes
 from tamis_lab.plots.charts import Chart
 from tamis_lab.rows import Row, Rows, column
-from tamis_lab.uncovered import Boxes
+from tamis_lab.uncovered import BoxArray
 
 __all__ = ["EXPERIMENT", "draw_boxes", "make_trial"]
 
@@ -24,12 +24,12 @@ _NAMES: Final = ("x", "y")
 _NOT_FOR_BOXES: Final = ("projection",)
 
 
-def draw_boxes(distribution: str, n: int, d: int, rng: np.random.Generator) -> Boxes:
+def draw_boxes(distribution: str, n: int, d: int, rng: np.random.Generator) -> BoxArray:
     """Draw boxes float64[n, 2, d] that contain one another, in random order."""
     return np.stack(containment_boxes(distribution, n, d, seed=int(rng.integers(2**31))), axis=1)
 
 
-def make_trial(boxes: Boxes, events: Boxes, brokers: int, seed: int) -> Trial:
+def make_trial(boxes: BoxArray, events: BoxArray, brokers: int, seed: int) -> Trial:
     """Return a trial of boxes float64[n, 2, 2] and events float64[m, 2] in a balanced tree, two clients per broker."""
     schema = Schema({name: Number(0, SIDE) for name in _NAMES})
     texts = [

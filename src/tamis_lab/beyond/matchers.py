@@ -33,22 +33,22 @@ def _measure(matcher: str, work: BoxWork) -> Row:
     """Load a matcher, match all events once to compile, then once by the clock."""
     engine = Engine(Schema({name: Number(0, 1_000) for name in work.names}), matcher=matcher)
     loading = seconds(lambda: engine.subscribe_boxes(list(work.names), work.lo, work.hi))
-    found = engine.match_table(work.events)
+    matches = engine.match_table(work.events)
     spent = seconds(lambda: engine.match_table(work.events))
-    return {"load_seconds": loading, "match_seconds": spent / _EVENTS, "matched": int(found.offsets[-1])}
+    return {"load_seconds": loading, "match_seconds": spent / _EVENTS, "matched": int(matches.offsets[-1])}
 
 
 def _lesson(rows: Rows) -> str:
-    told = []
+    by_size = []
     for n in sorted(set(column(rows, "n"))):
         at = where(rows, n=n)
         packed = np.mean(column(where(at, matcher="packed"), "match_seconds"))
         others = {name: column(where(at, matcher=name), "match_seconds") for name in _MOST if name != "packed"}
         ratios = [f"{name} {np.mean(times) / packed:,.0f}x" for name, times in others.items() if times]
         if ratios:
-            told.append(f"{n:,}: {', '.join(ratios)}")
+            by_size.append(f"{n:,}: {', '.join(ratios)}")
     same = "the same answers" if all(column(rows, "same")) else "DIFFERENT answers"
-    return f"All matchers gave {same}. Time for an event relative to the packed matcher, by size: {'; '.join(told)}."
+    return f"All matchers gave {same}. Time for an event relative to the packed matcher, by size: {'; '.join(by_size)}."
 
 
 EXPERIMENT: Final = Experiment(

@@ -39,15 +39,20 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     for split in _SPLITS:
         grown = [_grown(lo[:n], hi[:n], split) for n in sizes]
         check = {**_predicted(grown[:-1], sizes[-1]), "check": True}
-        found = [*grown, *(_predicted(grown, n) for n in _PREDICTED), check]
-        rows += [{"split": split, **row, "reached": (row["false_positives"] + hits) * row["n"]} for row in found]
+        of_split = [*grown, *(_predicted(grown, n) for n in _PREDICTED), check]
+        rows += [{"split": split, **row, "reached": (row["false_positives"] + hits) * row["n"]} for row in of_split]
     return [{**row, "hits": hits} for row in rows]
 
 
 def _grown(lo: Floats, hi: Floats, split: str) -> Row:
     tree = tree_statistics(grow(lo, hi, split))
-    found = {"n": len(lo), "grown": True, "check": False}
-    return {**found, "height": tree.height, "false_positives": tree.false_positive_ratio}
+    return {
+        "n": len(lo),
+        "grown": True,
+        "check": False,
+        "height": tree.height,
+        "false_positives": tree.false_positive_ratio,
+    }
 
 
 def _predicted(rows: Rows, n: int) -> Row:
@@ -69,7 +74,7 @@ def straight_line(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
 
 def _lesson(rows: Rows) -> str:
     last = where(rows, n=_PREDICTED[-1])
-    told = ", ".join(f"{row['false_positives']:.3%} of the peers ({row['split']})" for row in last)
+    in_vain = ", ".join(f"{row['false_positives']:.3%} of the peers ({row['split']})" for row in last)
     apart = []
     for check in where(rows, check=True):
         [grown] = where(rows, split=check["split"], n=check["n"], grown=True)
@@ -77,7 +82,7 @@ def _lesson(rows: Rows) -> str:
     largest = max(column(where(rows, grown=True), "n"))
     heights = f"{last[0]['least_height']} to {last[0]['most_height']}"
     return (
-        f"At {_PREDICTED[-1]:,} peers with a subscription each an event comes in vain to {told}; "
+        f"At {_PREDICTED[-1]:,} peers with a subscription each an event comes in vain to {in_vain}; "
         f"{last[0]['hits']:.2%} want it; the height is {heights}. Grown up to {largest:,} peers, a straight line on "
         f"logarithmic axes beyond; the same line through the smaller trees misses the largest by a factor of "
         f"{math.exp(max(apart)):.2f} at most."

@@ -13,7 +13,7 @@ from tamis.cli.screen import errors
 
 if TYPE_CHECKING:
     from tamis_lab.experiment import Experiment
-    from tamis_lab.running import Step
+    from tamis_lab.running import DrawProgress
 
 __all__ = ["LabProgress"]
 
@@ -28,8 +28,8 @@ class LabProgress:
         columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
         shown = not quiet and self._console.is_terminal
         self._bars = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True, disable=not shown)
-        self._all = self._bars.add_task("experiments", total=len(experiments))
-        self._one = self._bars.add_task("", total=None)
+        self._experiments_task = self._bars.add_task("experiments", total=len(experiments))
+        self._draws_task = self._bars.add_task("", total=None)
 
     def __enter__(self) -> LabProgress:
         self._bars.start()
@@ -38,13 +38,13 @@ class LabProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._bars.stop()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: DrawProgress) -> None:
         """Show how many draws of an experiment are done."""
         name = step.experiment.name
         started = self._started.setdefault(name, time.perf_counter())
-        self._bars.update(self._one, description=name, completed=step.done, total=step.total)
+        self._bars.update(self._draws_task, description=name, completed=step.done, total=step.total)
         if step.done == step.total:
-            self._bars.update(self._all, completed=len(self._started))
+            self._bars.update(self._experiments_task, completed=len(self._started))
             if not self._quiet:
                 spent = time.perf_counter() - started
                 self._console.say(f"{name}: {step.total} draws, {spent:.1f} s", "dim")

@@ -25,7 +25,7 @@ from tamis_lab.verdicts import Decision, Judge, above, all_above
 __all__ = ["EXPERIMENT"]
 
 _R_TREE: Final = "R-tree"
-_ONE: Final = "one containment tree"
+_SINGLE: Final = "one containment tree"
 _EACH: Final = "one per attribute"
 _EVENTS: Final = ("uniform", "zipf")
 _ZIPF: Final = np.cumsum(1 / np.arange(1, SIDE + 2))
@@ -34,7 +34,7 @@ _ZIPF: Final = np.cumsum(1 / np.arange(1, SIDE + 2))
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     lo, hi = draw("zipf-25:75", config["n"], 4, rng)
     parents = {
-        _ONE: [containment_parents(lo, hi)],
+        _SINGLE: [containment_parents(lo, hi)],
         _EACH: [containment_parents(lo[:, [axis]], hi[:, [axis]]) for axis in range(lo.shape[1])],
     }
     seats = grow(lo, hi, "quadratic")
@@ -96,8 +96,8 @@ def _draw_events(kind: str, n: int, rng: np.random.Generator) -> Floats:
 
 
 def _inside(points: Floats, lo: Floats, hi: Floats) -> npt.NDArray[np.bool_]:
-    found = [((point >= lo) & (point <= hi)).all(axis=1) for point in points]
-    return np.array(found, np.bool_)
+    inside = [((point >= lo) & (point <= hi)).all(axis=1) for point in points]
+    return np.array(inside, np.bool_)
 
 
 def _over_r_tree(rows: Rows, name: str, overlay: str) -> Interval:
@@ -107,17 +107,19 @@ def _over_r_tree(rows: Rows, name: str, overlay: str) -> Interval:
 def _decide_overlays(rows: Rows) -> Decision:
     at = where(rows, events_drawn="uniform")
     clauses = [
-        above("one tree: children of its root over the greatest degree of the R-tree", _root(at, _ONE), 10),
-        above("one tree: variance of degrees over the R-tree's", _over_r_tree(at, "degree_variance", _ONE), 10),
-        above("one tree: height over the R-tree's", _over_r_tree(at, "height", _ONE), 2),
+        above("one tree: children of its root over the greatest degree of the R-tree", _root(at, _SINGLE), 10),
+        above("one tree: variance of degrees over the R-tree's", _over_r_tree(at, "degree_variance", _SINGLE), 10),
+        above("one tree: height over the R-tree's", _over_r_tree(at, "height", _SINGLE), 2),
         above("a tree per attribute: greatest degree over the R-tree's", _over_r_tree(at, "degree_max", _EACH), 1),
         all_above("a tree per attribute: false positives over the R-tree's", [_wrong(at)], 10),
     ]
-    shares = ", ".join(f"{name} {interval(at, 'false_positives', overlay=name):.1%}" for name in (_R_TREE, _ONE, _EACH))
+    shares = ", ".join(
+        f"{name} {interval(at, 'false_positives', overlay=name):.1%}" for name in (_R_TREE, _SINGLE, _EACH)
+    )
     skewed = where(rows, events_drawn="zipf")
     zipf = ", ".join(f"{name} {interval(skewed, 'false_positives', overlay=name):.1%}" for name in (_R_TREE, _EACH))
     remark = (
-        f"Children of the root: {interval(at, 'root_children', overlay=_ONE):,.0f} in one tree, up to "
+        f"Children of the root: {interval(at, 'root_children', overlay=_SINGLE):,.0f} in one tree, up to "
         f"{interval(at, 'root_children', overlay=_EACH):,.0f} in a tree per attribute. With Zipf events: {zipf}. One "
         "tree sends nothing in vain: every subscription that contains the event wants it."
     )
@@ -134,7 +136,7 @@ def _wrong(rows: Rows) -> Interval:
 
 
 def _made_up() -> Rows:
-    shapes = {_R_TREE: (0.01, 4, 30, 10.0, 10), _ONE: (0.0, 12, 900, 2_000.0, 900), _EACH: (0.5, 40, 60, 50.0, 50)}
+    shapes = {_R_TREE: (0.01, 4, 30, 10.0, 10), _SINGLE: (0.0, 12, 900, 2_000.0, 900), _EACH: (0.5, 40, 60, 50.0, 50)}
     names = ("false_positives", "height", "degree_max", "degree_variance", "root_children")
     return [
         {"seed": seed, "events_drawn": events, "overlay": overlay}
@@ -163,9 +165,9 @@ CLAIMS: Final = {
         decide=_decide_overlays,
         passing=_made_up,
         failing={
-            "a small root": _spoiled("root_children", _ONE),
-            "even degrees": _spoiled("degree_variance", _ONE),
-            "a balanced tree": _spoiled("height", _ONE),
+            "a small root": _spoiled("root_children", _SINGLE),
+            "even degrees": _spoiled("degree_variance", _SINGLE),
+            "a balanced tree": _spoiled("height", _SINGLE),
             "a low fan-out per attribute": _spoiled("degree_max", _EACH),
             "few false positives per attribute": changed(
                 false_positives=lambda row: 0.02 if row["overlay"] == _EACH else row["false_positives"]

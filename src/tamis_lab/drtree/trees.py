@@ -42,14 +42,14 @@ def mean_hits(lo: Floats, hi: Floats, side: float) -> float:
 
 
 def count_events(seats: list[Seat], events: Floats) -> npt.NDArray[np.int64]:
-    """Return int64[m, 2]: for each event of the unit space, how many peers want it, and how many get it in vain."""
+    """Return int64[m, 2]: how many peers want each event of the unit space, and how many receive it in vain."""
     boxes = np.array([seat.box for seat in seats])
     outer = np.array([seat.mbr(seat.top) for seat in seats])
-    found = []
+    counts = []
     for few in np.array_split(events, max(1, len(events) // _AT_ONCE)):
         wanted, received = _inside(few, boxes), _inside(few, outer)
-        found.append(np.stack([wanted.sum(axis=1), (received & ~wanted).sum(axis=1)], axis=1))
-    return np.concatenate(found)
+        counts.append(np.stack([wanted.sum(axis=1), (received & ~wanted).sum(axis=1)], axis=1))
+    return np.concatenate(counts)
 
 
 def _inside(events: Floats, boxes: Floats) -> npt.NDArray[np.bool_]:

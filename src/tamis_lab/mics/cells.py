@@ -75,10 +75,10 @@ def _wanted(lo: Floats, hi: Floats, points: Floats) -> npt.NDArray[np.bool_]:
     names = [f"a{axis}" for axis in range(lo.shape[1])]
     engine = Engine(Schema({name: Number(0, SIDE) for name in names}))
     engine.subscribe_boxes(names, lo, hi)
-    found: npt.NDArray[np.bool_] = (
+    wanted: npt.NDArray[np.bool_] = (
         np.diff(engine.match_table({name: points[:, axis] for axis, name in enumerate(names)}).offsets) > 0
     )
-    return found
+    return wanted
 
 
 def _decide_learned(rows: Rows) -> Decision:

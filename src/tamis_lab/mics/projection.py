@@ -86,17 +86,17 @@ def _wanted(lo: npt.NDArray[np.float64], hi: npt.NDArray[np.float64], events: Ce
     engine = Engine(Schema({name: Number(0, SIDE) for name in _ATTRIBUTES}))
     engine.subscribe_boxes(_ATTRIBUTES, lo, hi)
     columns = {name: events[:, axis].astype(float) for axis, name in enumerate(_ATTRIBUTES)}
-    found: npt.NDArray[np.bool_] = np.diff(engine.match_table(columns).offsets) > 0
-    return found
+    wanted: npt.NDArray[np.bool_] = np.diff(engine.match_table(columns).offsets) > 0
+    return wanted
 
 
 def _candidates(curve: HilbertCurve, boxes: Cells, rng: np.random.Generator) -> float:
-    """Return how many subscriptions the index leaves to be evaluated for a new one, on average."""
+    """Return the mean number of subscriptions that must be compared with a new subscription."""
     index, each = SubscriptionIndex(), ranges_of_each(curve, boxes)
     for owner, ranges in enumerate(each):
         index.add(owner, merged(ranges))
-    asked = rng.choice(len(boxes), min(200, len(boxes)), replace=False)
-    return float(np.mean([len(np.unique(index.owners(each[owner][:, 0])[1])) for owner in asked.tolist()]))
+    sample = rng.choice(len(boxes), min(200, len(boxes)), replace=False)
+    return float(np.mean([len(np.unique(index.owners(each[owner][:, 0])[1])) for owner in sample.tolist()]))
 
 
 def _decide_traffic(rows: Rows) -> Decision:

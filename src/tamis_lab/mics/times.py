@@ -22,7 +22,7 @@ __all__ = ["EXPERIMENT"]
 _WORKS: Final = ("insertion", "covering", "matching")
 _DIMENSIONS: Final = (2, 3, 4)
 _FIRST: Final = 1_000
-_ASKED: Final = 200
+_QUESTIONS: Final = 200
 _SCANNED: Final = 20
 #: Growth of a time over the whole range of sizes that still counts as flat: a logarithm grows by 1.7.
 _FLAT: Final = 2.0
@@ -39,7 +39,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     filled, n = 0, _FIRST
     while n <= config["most"]:
         table.add(curve.ranges_of(held[filled:n])[1])
-        fresh, cells = draw_boxes(_ASKED, d, kind, 2, rng), draw_cells(_ASKED, d, "uniform", rng)
+        fresh, cells = draw_boxes(_QUESTIONS, d, kind, 2, rng), draw_cells(_QUESTIONS, d, "uniform", rng)
         rows.append({"n": n, **_time_table(table, curve, fresh, cells), **_time_scan(held[:n], fresh, cells)})
         filled, n = n, n * 10
     return rows

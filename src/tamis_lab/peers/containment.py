@@ -113,7 +113,7 @@ def containment_graph(lo: FloatArray, hi: FloatArray) -> ContainmentGraph:
 
 
 def containment_parents(lo: FloatArray, hi: FloatArray) -> npt.NDArray[np.int64]:
-    """Return the smallest other box around each one, -1 when there is none; of equal boxes the earlier is around."""
+    """Return the row of the smallest other box around each box, or -1; of equal boxes the earlier is the container."""
     volumes = (hi - lo).prod(axis=1)
     parents = np.full(len(lo), -1)
     order = np.argsort(volumes, kind="stable")
@@ -121,9 +121,9 @@ def containment_parents(lo: FloatArray, hi: FloatArray) -> npt.NDArray[np.int64]
         around = ((lo <= lo[row]) & (hi >= hi[row])).all(axis=1)
         equal = around & (lo >= lo[row]).all(axis=1) & (hi <= hi[row]).all(axis=1)
         around &= ~(equal & (np.arange(len(lo)) >= row))
-        found = order[around[order]]
-        if len(found):
-            parents[row] = found[0]
+        containers = order[around[order]]
+        if len(containers):
+            parents[row] = containers[0]
     return parents
 
 

@@ -12,7 +12,7 @@ from tamis.overlay.measures import meets, volume
 from tamis.overlay.seat import Seat
 from tamis.overlay.space import Box
 
-__all__ = ["Reach", "TreeStatistics", "reach_of", "tree_statistics"]
+__all__ = ["PeerShares", "TreeStatistics", "reach_of", "tree_statistics"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class TreeStatistics:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Shares of all peers that events reach (``received``), that asked for them (``hits``), and that did not."""
+class PeerShares:
+    """Shares of all peers: that receive an event, that subscribed to it (``hits``), that receive it in vain."""
 
     received: float
     hits: float
@@ -65,7 +65,7 @@ def tree_statistics(seats: Sequence[Seat]) -> TreeStatistics:
     )
 
 
-def reach_of(seats: Sequence[Seat], points: npt.NDArray[np.float64]) -> Reach:
+def reach_of(seats: Sequence[Seat], points: npt.NDArray[np.float64]) -> PeerShares:
     """Return the seats that events injected at the root reach; ``points`` float64[n, axes] lie in the unit space."""
     tops = np.array([seat.mbr(seat.top) for seat in seats])
     boxes = np.array([seat.box for seat in seats])
@@ -79,4 +79,4 @@ def reach_of(seats: Sequence[Seat], points: npt.NDArray[np.float64]) -> Reach:
         hits += int(wanted.sum())
         wrong += int((reached & ~wanted).sum())
     total = len(seats) * len(points)
-    return Reach(received / total, hits / total, wrong / total)
+    return PeerShares(received / total, hits / total, wrong / total)

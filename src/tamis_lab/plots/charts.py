@@ -108,7 +108,7 @@ def _label(name: str, value: Any) -> str:
 
 
 def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_Line]:
-    found: list[_Line] = []
+    lines: list[_Line] = []
     for number, y in enumerate((chart.y, *chart.beside)):
         word = _word(y) if chart.beside else ""
         dashes = ("-", "--", ":", "-.")[number % 4]
@@ -120,9 +120,9 @@ def _lines(rows: Sequence[Row], chart: Chart, series: Sequence[_Key]) -> list[_L
             label = ", ".join(filter(None, [*names, word]))
             colour = _GREY if shared or not (chart.series or number == 0) else _COLOURS[style % len(_COLOURS)]
             marker = "" if shared else _MARKERS[(style + (0 if chart.series else number)) % len(_MARKERS)]
-            if points and label not in {line.label for line in found}:
-                found.append(_Line(label, points, colour, marker, dashes, _bands(chosen[key], chart.x, y)))
-    return found
+            if points and label not in {line.label for line in lines}:
+                lines.append(_Line(label, points, colour, marker, dashes, _bands(chosen[key], chart.x, y)))
+    return lines
 
 
 def _word(column: str) -> str:
@@ -150,9 +150,9 @@ def _bands(rows: Sequence[Row], x: str, y: str) -> dict[Any, tuple[float, float]
 
 
 def _in_order(xs: Iterable[Any]) -> list[Any]:
-    """Return each x once: numbers by size, words as they come."""
-    found = list(dict.fromkeys(xs))
-    return found if _are_words(found) else sorted(found)
+    """Return each x once: numbers by size, words in order of appearance."""
+    values = list(dict.fromkeys(xs))
+    return values if _are_words(values) else sorted(values)
 
 
 def _are_words(xs: Sequence[Any]) -> bool:

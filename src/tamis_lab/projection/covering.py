@@ -19,5 +19,5 @@ def covers_each(outer: Floats, outer_radii: Floats, inner: Floats, inner_radii: 
     """
     squares = (outer**2).sum(1)[:, None] + (inner**2).sum(1)[None] - 2 * outer @ inner.T
     room = outer_radii[:, None] - inner_radii[None]
-    found: Bools = (room >= 0) & (squares <= room**2)
-    return found
+    covers: Bools = (room >= 0) & (squares <= room**2)
+    return covers

@@ -28,16 +28,16 @@ def _configs(scale: Scale) -> list[Config]:
 
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
-    """Let some of the balls ask all others; each further projection leaves fewer candidates."""
+    """Look for covers of some balls among all others; each further projection leaves fewer candidates."""
     d, n = config["d"], config["n"]
     work = make_balls(config["radii"], n, d, 1, seed=int(rng.integers(2**31)))
-    asked = rng.permutation(n)[: config["queries"]]
-    others = np.ones((n, len(asked)), np.bool_)
-    others[asked, np.arange(len(asked))] = False
-    truth = covers_each(work.centers, work.radii, work.centers[asked], work.radii[asked]) & others
+    questions = rng.permutation(n)[: config["queries"]]
+    others = np.ones((n, len(questions)), np.bool_)
+    others[questions, np.arange(len(questions))] = False
+    truth = covers_each(work.centers, work.radii, work.centers[questions], work.radii[questions]) & others
     vectors = Projections.drawn(d, d // 2, seed=int(rng.integers(2**31)), kind=config["kind"])
     outer_lo, outer_hi = vectors.rectangles(work.centers, work.radii)
-    inner_lo, inner_hi = vectors.rectangles(work.centers[asked], work.radii[asked], inner=True)
+    inner_lo, inner_hi = vectors.rectangles(work.centers[questions], work.radii[questions], inner=True)
     agree, rows = others.copy(), []
     for axis in range(d // 2):
         agree &= outer_lo[:, axis, None] <= inner_lo[None, :, axis]

@@ -22,25 +22,26 @@ _WAYS: Final = (("auto", "largest"), ("auto", "smallest"), ("scan", "smallest"))
 
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     work = make_balls(config["radii"], config["n"], config["d"], config["queries"], seed=int(rng.integers(2**31)))
-    truth = covers_each(work.centers, work.radii, work.asked, work.asked_radii).any(axis=0)
+    truth = covers_each(work.centers, work.radii, work.questions, work.question_radii).any(axis=0)
     held = [_ball(center, radius) for center, radius in zip(work.centers, work.radii, strict=True)]
-    asked = [_ball(center, radius) for center, radius in zip(work.asked, work.asked_radii, strict=True)]
+    questions = [_ball(center, radius) for center, radius in zip(work.questions, work.question_radii, strict=True)]
     rows: list[Row] = []
     for way, pick in _WAYS:
         index = ProjectionIndex(way=way, pick=pick)
         for row, ball in enumerate(held):
             index.add(row, ball)
-        found, spent = _ask(index, asked)
-        wrong = int((np.array(found) != truth).sum())
+        covered, spent = _ask(index, questions)
+        wrong = int((np.array(covered) != truth).sum())
         rows.append({"way": f"{way}, {pick}", "query_seconds": spent, "covered": int(truth.sum()), "wrong": wrong})
     return rows
 
 
-def _ask(index: ProjectionIndex, asked: list[Subscription]) -> tuple[list[bool], float]:
-    index.find_cover(asked[0])  # compile and build
-    found: list[bool] = []
-    spent = seconds(lambda: found.extend(index.find_cover(ball) is not None for ball in asked))
-    return found, spent / len(asked)
+def _ask(index: ProjectionIndex, questions: list[Subscription]) -> tuple[list[bool], float]:
+    """Return whether each question has a cover, and the seconds of a question."""
+    index.find_cover(questions[0])  # compile and build
+    covered: list[bool] = []
+    spent = seconds(lambda: covered.extend(index.find_cover(ball) is not None for ball in questions))
+    return covered, spent / len(questions)
 
 
 def _ball(center: Floats, radius: float) -> Subscription:

@@ -18,11 +18,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Verdict", "cube_verdict", "inner_half_side"]
+__all__ = ["CubeVerdict", "cube_verdict", "inner_half_side"]
 
 
-class Verdict(enum.Enum):
-    """What two cubes say about covering."""
+class CubeVerdict(enum.Enum):
+    """Whether one of two balls covers the other, as far as their cubes decide."""
 
     YES = "yes"
     NO = "no"
@@ -38,15 +38,17 @@ def inner_half_side(d: int, radius: float) -> float:
     return radius / math.sqrt(d)
 
 
-def cube_verdict(outer: tuple[npt.NDArray[np.float64], float], inner: tuple[npt.NDArray[np.float64], float]) -> Verdict:
-    """Say what the cubes of two balls (center, radius) tell about whether ``outer`` covers ``inner``.
+def cube_verdict(
+    outer: tuple[npt.NDArray[np.float64], float], inner: tuple[npt.NDArray[np.float64], float]
+) -> CubeVerdict:
+    """Return what the cubes of two balls (center, radius) decide about whether ``outer`` covers ``inner``.
 
     Implements: [projection] Proposition 2.2.
     """
     (s, r), (t, q) = outer, inner
     apart = float(np.abs(s - t).max())
     if apart > r - q:
-        return Verdict.NO
+        return CubeVerdict.NO
     d = len(s)
     # An inner cube contains another iff apart <= (r - q) / sqrt(d), and then ||s - t|| <= sqrt(d) apart <= r - q.
-    return Verdict.YES if apart <= inner_half_side(d, r) - inner_half_side(d, q) else Verdict.AMBIGUOUS
+    return CubeVerdict.YES if apart <= inner_half_side(d, r) - inner_half_side(d, q) else CubeVerdict.AMBIGUOUS

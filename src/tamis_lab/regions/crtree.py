@@ -48,7 +48,7 @@ def compare_tree(config: Config, rng: np.random.Generator) -> list[Row]:
             "on_seconds": fast.seconds,
             "ratio_seconds": slow.seconds / fast.seconds,
             "evaluated": fast.evaluated / slow.evaluated,
-            "same": slow.found == fast.found,
+            "same": slow.matches == fast.matches,
             **_curves(messages, regions, fast.evaluated),
         }
     ]

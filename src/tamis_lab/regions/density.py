@@ -51,8 +51,8 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     ]
 
 
-def _count_different(found: Sequence[Any], truth: Sequence[Any]) -> int:
-    return sum(x is not y for x, y in zip(found, truth, strict=True))
+def _count_different(relations: Sequence[Any], truth: Sequence[Any]) -> int:
+    return sum(x is not y for x, y in zip(relations, truth, strict=True))
 
 
 def _exact_times(a: Any, b: Any) -> dict[str, float]:

@@ -28,7 +28,7 @@ from tamis.geometry.rcc8 import INVERSE
 from tamis.geometry.relations import relation_of, rings_of
 from tamis.model.subscription import Relation
 
-__all__ = ["TABLE_1", "Place", "Samples", "discretize", "find_relation", "find_relation_safely", "point_check"]
+__all__ = ["TABLE_1", "PointPosition", "Samples", "discretize", "find_relation", "find_relation_safely", "point_check"]
 
 #: The new 4-intersection model: whether A's boundary meets B's boundary, B's inside, B's boundary A's inside, and A's
 #: boundary B's outside.
@@ -47,7 +47,7 @@ TABLE_1: Final[dict[Relation, tuple[bool, bool, bool, bool]]] = {
 _SLACK: Final = 1e-12
 
 
-class Place(enum.StrEnum):
+class PointPosition(enum.StrEnum):
     """Where a point lies in a region."""
 
     IN = "in"
@@ -66,18 +66,20 @@ class Samples:
         return len(self.halos)
 
 
-def point_check(point: tuple[float, float], region: shapely.Polygon, halo: float = 0.0) -> Place:
+def point_check(point: tuple[float, float], region: shapely.Polygon, halo: float = 0.0) -> PointPosition:
     """Return whether a point is in a region, out of it, or meets its boundary; exactly, unless it has a halo.
 
     >>> point_check((0.5, 0.5), shapely.box(0, 0, 1, 1)), point_check((1.2, 0.5), shapely.box(0, 0, 1, 1), halo=0.25)
-    (<Place.IN: 'in'>, <Place.MEET: 'meet'>)
+    (<PointPosition.IN: 'in'>, <PointPosition.MEET: 'meet'>)
     """
     from tamis.kernels.polygons import flat_rings
     from tamis_lab.regions import samples
 
     rings = rings_of(np.array([region], dtype=object))
-    found = samples.place(np.array([point], np.float64), 0, float(halo), rings, 0, flat_rings.new_corners())
-    return {samples.MEET: Place.MEET, samples.IN: Place.IN, samples.OUT: Place.OUT}[int(found)]
+    position = samples.place(np.array([point], np.float64), 0, float(halo), rings, 0, flat_rings.new_corners())
+    return {samples.MEET: PointPosition.MEET, samples.IN: PointPosition.IN, samples.OUT: PointPosition.OUT}[
+        int(position)
+    ]
 
 
 def discretize(region: shapely.Polygon, density: float, *, longest: bool = False) -> Samples:
@@ -97,9 +99,9 @@ def discretize(region: shapely.Polygon, density: float, *, longest: bool = False
     ring = shapely.get_coordinates(region.exterior)
     lengths = np.hypot(*np.diff(ring, axis=0).T)
     parts = np.maximum(np.floor(lengths * density), 1).astype(np.int64)
-    found = Samples(np.empty((parts.sum(), 2)), np.empty(parts.sum()))
-    samples.spread_samples(ring, parts, longest, found.xy, found.halos)
-    return found
+    result = Samples(np.empty((parts.sum(), 2)), np.empty(parts.sum()))
+    samples.spread_samples(ring, parts, longest, result.xy, result.halos)
+    return result
 
 
 def find_relation(
@@ -133,7 +135,7 @@ def _find_relation(
     from tamis_lab.regions import samples
 
     seen = _scan(discretize(a, density), b, halo, samples.ALL_PLACES, checks)  # lines 6 to 18
-    i1, i2, i4 = (bool(seen & one) for one in (samples.MEET, samples.IN, samples.OUT))
+    i1, i2, i4 = (bool(seen & bit) for bit in (samples.MEET, samples.IN, samples.OUT))
     if i2 and i4:
         return Relation.OVERLAPS
     if not i4:  # lines 19 to 25
@@ -149,14 +151,14 @@ def _find_relation(
     return Relation.MEETS if i1 else Relation.DISJOINT
 
 
-def _scan(found: Samples, region: shapely.Polygon, halo: bool, enough: int, checks: npt.NDArray[np.int64]) -> int:
+def _scan(points: Samples, region: shapely.Polygon, halo: bool, enough: int, checks: npt.NDArray[np.int64]) -> int:
     """Return where samples lie in a region, as bits of `tamis_lab.regions.samples`; ``checks[0]`` counts them."""
     from tamis.kernels.polygons import flat_rings
     from tamis_lab.regions import samples
 
-    halos = found.halos if halo else np.zeros(len(found))
+    halos = points.halos if halo else np.zeros(len(points))
     rings = rings_of(np.array([region], dtype=object))
-    return int(samples.place_samples(found.xy, halos, rings, 0, enough, checks, flat_rings.new_corners()))
+    return int(samples.place_samples(points.xy, halos, rings, 0, enough, checks, flat_rings.new_corners()))
 
 
 def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float) -> tuple[Relation, bool]:
@@ -170,9 +172,9 @@ def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float)
     from tamis_lab.regions import samples
 
     short, long = (a, b) if a.length <= b.length else (b, a)
-    found = discretize(short, density, longest=True)
+    points = discretize(short, density, longest=True)
     size = max(np.abs(shapely.bounds(short)).max(), np.abs(shapely.bounds(long)).max())
-    wide = Samples(found.xy, found.halos * (1 + _SLACK) + size * _SLACK)
+    wide = Samples(points.xy, points.halos * (1 + _SLACK) + size * _SLACK)
     seen = _scan(wide, long, True, -1, np.zeros(1, np.int64))
     if seen & samples.MEET:
         return relation_of(a, b), False
@@ -180,5 +182,5 @@ def find_relation_safely(a: shapely.Polygon, b: shapely.Polygon, density: float)
         answer = Relation.INSIDE
     else:
         corner = tuple(shapely.get_coordinates(long)[0].tolist())
-        answer = Relation.CONTAINS if point_check(corner, short) is Place.IN else Relation.DISJOINT
+        answer = Relation.CONTAINS if point_check(corner, short) is PointPosition.IN else Relation.DISJOINT
     return (answer if short is a else INVERSE[answer]), True

@@ -11,18 +11,18 @@ from tamis.index.counting import DEFAULT_INDEXES, CountingMatcher, ScanIndex
 from tamis.model.subscription import Spatial, Subscription
 from tamis_lab.timing import best_seconds
 
-__all__ = ["TYPES", "Matching", "match_all", "scan_matcher", "tree_matcher"]
+__all__ = ["TYPES", "MatchMeasurement", "match_all", "scan_matcher", "tree_matcher"]
 
 #: The paper's messages: round, irregular, long.
 TYPES = ("A", "B", "C")
 
 
-class Matching(NamedTuple):
-    """Seconds and constraints evaluated per message, and what matched."""
+class MatchMeasurement(NamedTuple):
+    """Seconds and evaluated constraints per message, and the matches of each message."""
 
     seconds: float
     evaluated: float
-    found: list[Any]
+    matches: list[Any]
 
 
 def tree_matcher(subscriptions: Iterable[Subscription]) -> CountingMatcher:
@@ -41,14 +41,14 @@ def _filled(matcher: CountingMatcher, subscriptions: Iterable[Subscription]) -> 
     return matcher
 
 
-def match_all(matcher: CountingMatcher, regions: Iterable[shapely.Polygon]) -> Matching:
-    """Match a message for each region."""
+def match_all(matcher: CountingMatcher, regions: Iterable[shapely.Polygon]) -> MatchMeasurement:
+    """Return the cost and the matches of a message for each region."""
     events = [{"area": region} for region in regions]
     before = _evaluations(matcher)
-    found = [matcher.match(event).tolist() for event in events]
+    matches = [matcher.match(event).tolist() for event in events]
     evaluated = (_evaluations(matcher) - before) / len(events)
     seconds = best_seconds(lambda: [matcher.match(event) for event in events])
-    return Matching(seconds / len(events), evaluated, found)
+    return MatchMeasurement(seconds / len(events), evaluated, matches)
 
 
 def _evaluations(matcher: CountingMatcher) -> int:

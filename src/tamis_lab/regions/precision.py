@@ -33,8 +33,8 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     pairs = [(m, int(c)) for m, region in enumerate(messages) for c in tree.query(region)]
     matched: dict[int, list[bool]] = {}
     for points in _DENSITIES:
-        found = (find_relation(messages[m], regions[c], points / sum(UNIVERSE)) for m, c in pairs)
-        matched[points] = [each is RELATIONS[operators[c]] for each, (_, c) in zip(found, pairs, strict=True)]
+        relations = (find_relation(messages[m], regions[c], points / sum(UNIVERSE)) for m, c in pairs)
+        matched[points] = [each is RELATIONS[operators[c]] for each, (_, c) in zip(relations, pairs, strict=True)]
     whole = len(messages) * len(regions)
     return [
         {

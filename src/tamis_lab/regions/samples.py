@@ -60,8 +60,8 @@ def place_samples(
     for r in range(halos.size):
         seen |= place(xy, r, halos[r], rings, j, corners)
         checks[0] += 1
-        found = seen & ALL_PLACES
-        if (enough == ALL_PLACES and found == ALL_PLACES) or (enough == EITHER and found != 0):
+        decisive = seen & ALL_PLACES
+        if (enough == ALL_PLACES and decisive == ALL_PLACES) or (enough == EITHER and decisive != 0):
             break
     return seen
 

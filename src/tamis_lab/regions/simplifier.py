@@ -38,7 +38,7 @@ def compare_simplifier(config: Config, rng: np.random.Generator) -> list[Row]:
             "ratio_seconds": off.seconds / on.seconds,
             "evaluated_off": off.evaluated,
             "evaluated_on": on.evaluated,
-            "same": off.found == on.found,
+            "same": off.matches == on.matches,
         }
     ]
 

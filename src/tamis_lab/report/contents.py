@@ -13,8 +13,8 @@ from tamis_lab.errata import ERRATA, Erratum
 from tamis_lab.experiment import Experiment, Finding
 from tamis_lab.registry import EXPERIMENTS, PAPERS
 from tamis_lab.report.practice import PRACTICE
-from tamis_lab.results import Manifest, Results
-from tamis_lab.verdicts import Judge, Verdict
+from tamis_lab.results import ResultManifest, Results
+from tamis_lab.verdicts import ClaimVerdict, Judge
 
 __all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from", "statement"]
 
@@ -29,7 +29,7 @@ class Section:
     """
 
     experiment: Experiment
-    manifest: Manifest
+    manifest: ResultManifest
     findings: Sequence[Finding]
     lesson: str
     pictures: Sequence[Path]
@@ -63,7 +63,7 @@ class Contents:
     def summary(self) -> str:
         """How many claims held, in a line."""
         counts = Counter(finding.verdict for finding in self.findings)
-        parts = [f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]]
+        parts = [f"{counts[verdict]} {verdict}" for verdict in ClaimVerdict if counts[verdict]]
         waiting = len(self.waiting)
         return ", ".join([*parts, f"{waiting} to be judged when their rows are made again"] if waiting else parts)
 
@@ -75,21 +75,24 @@ class Contents:
 
 
 def gather(results: Results) -> Contents:
-    """Return what a directory of results has to tell; an error that says what to do when it holds no rows."""
-    there = [experiment for experiment in EXPERIMENTS.values() if results.has(experiment)]
-    if not there:
+    """Return the contents of a report on a directory of results.
+
+    Raises `ModelError` with the command to run when the directory has no rows.
+    """
+    present = [experiment for experiment in EXPERIMENTS.values() if results.has(experiment)]
+    if not present:
         raise ModelError(f"{results.directory} holds no rows: run `tamis lab run all --out {results.directory}` first")
     chapters = [
         Chapter(
             paper,
             title,
-            [_section(experiment, results) for experiment in there if experiment.paper == paper],
+            [_section(experiment, results) for experiment in present if experiment.paper == paper],
             [erratum for erratum in ERRATA if erratum.paper == paper],
             PRACTICE.get(paper, ()),
         )
         for paper, title in PAPERS.items()
     ]
-    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in there])
+    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in present])
 
 
 def _section(experiment: Experiment, results: Results) -> Section:
@@ -122,12 +125,12 @@ def statement(judge: Judge) -> list[tuple[str, str]]:
 
 def how_large(finding: Finding) -> str:
     """Return the scale that a finding was judged at, as a reader needs it; "" where it is that of the paper."""
-    if finding.verdict is Verdict.NOT_TESTABLE:
+    if finding.verdict is ClaimVerdict.NOT_TESTABLE:
         return ""
     return _SMALLER if finding.smaller else f"at scale {finding.scale}" if finding.scale == "beyond" else ""
 
 
-def made_from(manifest: Manifest) -> str:
+def made_from(manifest: ResultManifest) -> str:
     """Return in a line what rows came from."""
     commit = f", commit {manifest.commit[:10]}" if manifest.commit else ""
     return (

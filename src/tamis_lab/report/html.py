@@ -78,8 +78,8 @@ def _kind(finding: Finding) -> str:
 
 def _verdict(finding: Finding) -> str:
     kind, scale = _kind(finding), how_large(finding)
-    told = f' <span class="soft">{escape(scale)}</span>' if scale else ""
-    return f'<span class="verdict {kind}">{escape(str(finding.verdict))}</span>{told}'
+    size = f' <span class="soft">{escape(scale)}</span>' if scale else ""
+    return f'<span class="verdict {kind}">{escape(str(finding.verdict))}</span>{size}'
 
 
 def _brief(finding: Finding) -> list[str]:
@@ -146,7 +146,7 @@ def _finding(finding: Finding, judge: Judge) -> str:
 
 def _erratum(erratum: Erratum) -> list[str]:
     test = ", ".join(f"<code>{escape(test)}</code>" for test in erratum.tests) or "no test"
-    return [escape(erratum.item), escape(erratum.said), escape(erratum.shown), test]
+    return [escape(erratum.item), escape(erratum.stated), escape(erratum.shown), test]
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> Iterator[str]:

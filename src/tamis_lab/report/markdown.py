@@ -112,7 +112,7 @@ def _finding(finding: Finding, judge: Judge) -> Iterator[str]:
 
 def _erratum(erratum: Erratum) -> tuple[str, ...]:
     tests = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
-    return erratum.item, erratum.said, erratum.shown, tests
+    return erratum.item, erratum.stated, erratum.shown, tests
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -27,9 +27,11 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
 def _squares(_: np.random.Generator) -> list[Row]:
     rows: list[Row] = []
     for side in (256, 257):
-        found = [z.key_range(cube, i, 9) for i, cube in z.greedy_decomposition((side, side), 9)]
-        largest = max(last - first + 1 for first, last in found)
-        rows.append({"side": side, "cubes": len(found), "runs": count_runs(found), "largest_share": largest / side**2})
+        ranges = [z.key_range(cube, i, 9) for i, cube in z.greedy_decomposition((side, side), 9)]
+        largest = max(last - first + 1 for first, last in ranges)
+        rows.append(
+            {"side": side, "cubes": len(ranges), "runs": count_runs(ranges), "largest_share": largest / side**2}
+        )
     return rows
 
 
@@ -55,9 +57,9 @@ def _lemmas(rng: np.random.Generator) -> list[Row]:
 
 
 def _wrong_counts(sides: _Lengths) -> int:
-    """Count the sizes of cubes for which Lemma 3.4 is not what the decomposition has."""
-    found = [i for i, _ in z.greedy_decomposition(sides, 3)]
-    return sum(found.count(i) != z.count_cubes(sides, i) for i in range(4))
+    """Return the number of cube sizes for which Lemma 3.4 differs from the decomposition."""
+    levels = [i for i, _ in z.greedy_decomposition(sides, 3)]
+    return sum(levels.count(i) != z.count_cubes(sides, i) for i in range(4))
 
 
 def _has_more_runs_than_cubes(sides: _Lengths) -> bool:

@@ -38,9 +38,9 @@ def _draw(n: int, spread: str, rng: np.random.Generator) -> SubscriptionTable:
 def _run(config: Config, rng: np.random.Generator) -> list[Row]:
     """Ask both indexes for covers; ``few`` counts the questions with one or two covers, ``few_seen`` those answered."""
     schema = Schema({name: Number(0, 1) for name in _NAMES})
-    n, asked = config["n"], config["queries"]
-    held, questions = _draw(n, config["spread"], rng), _draw(asked, config["spread"], rng)
-    subscriptions = [questions.box_subscription(i, i) for i in range(asked)]
+    n, n_questions = config["n"], config["queries"]
+    held, questions = _draw(n, config["spread"], rng), _draw(n_questions, config["spread"], rng)
+    subscriptions = [questions.box_subscription(i, i) for i in range(n_questions)]
     covers = _count_covers(held, questions)
     approximate = ZCurveIndex(schema, epsilon=config["epsilon"], k=config["k"], capped=False)
     covered, exact_seconds = _ask(DominanceIndex(), held, subscriptions)
@@ -54,7 +54,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
             "recall_of_all": float(seen.sum() / max(covered.sum(), 1)),
             "few": int(few.sum()),
             **({"recall": float(seen[few].mean())} if few.any() else {}),
-            "cubes": float(approximate.statistics().details["cubes"]) / (asked + 1),
+            "cubes": float(approximate.statistics().details["cubes"]) / (n_questions + 1),
             "time_ratio_seconds": zcurve_seconds / exact_seconds,
         }
     ]
@@ -67,13 +67,13 @@ def _count_covers(held: SubscriptionTable, questions: SubscriptionTable) -> npt.
     return np.asarray((lower & higher).all(axis=2).sum(axis=0))
 
 
-def _ask(index: Any, held: SubscriptionTable, asked: list[Subscription]) -> tuple[npt.NDArray[np.bool_], float]:
-    """Return which questions found a cover, and the seconds that one took."""
+def _ask(index: Any, held: SubscriptionTable, questions: list[Subscription]) -> tuple[npt.NDArray[np.bool_], float]:
+    """Return whether each question has a cover, and the seconds of a question."""
     index.add_boxes(np.arange(len(held), dtype=np.int32), held)
-    index.find_cover(asked[0])  # compile
-    found: list[bool] = []
-    spent = seconds(lambda: found.extend(index.find_cover(each) is not None for each in asked))
-    return np.array(found), spent / len(asked)
+    index.find_cover(questions[0])  # compile
+    covered: list[bool] = []
+    spent = seconds(lambda: covered.extend(index.find_cover(each) is not None for each in questions))
+    return np.array(covered), spent / len(questions)
 
 
 def _decide_recall(rows: Rows) -> Decision:
