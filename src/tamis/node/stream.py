@@ -23,9 +23,9 @@ it; a new one begins with the first message that is not acknowledged. Messages m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from tamis.errors import ModelError, RemoteProtocolError
@@ -248,9 +248,25 @@ class Ends(dict[Link, StreamEnd]):
         self._resting.pop(link, None)
         return super().pop(link, default)
 
-    def links(self) -> list[Link]:
-        """Return all links, the resting ones included: 10 ms for a million of them."""
-        return [*self, *self._resting]
+    def links(self) -> Collection[Link]:
+        """Return all links, the resting ones included; a list of a million of them is made in 10 ms."""
+        return _Links(self, self._resting)
+
+
+class _Links(Collection[Link]):
+    """The links of a node. Iterating a ``ChainMap`` of both would copy them into a dict first."""
+
+    def __init__(self, active: Ends, resting: dict[Link, int]) -> None:
+        self._active, self._resting = active, resting
+
+    def __len__(self) -> int:
+        return len(self._active) + len(self._resting)
+
+    def __contains__(self, link: object) -> bool:
+        return link in self._active
+
+    def __iter__(self) -> Iterator[Link]:
+        return chain(self._active, self._resting)
 
 
 @dataclass

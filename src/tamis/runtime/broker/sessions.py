@@ -9,6 +9,7 @@ import time
 from tamis.errors import TamisError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
+from tamis.routing.edge.registry import Registry
 from tamis.runtime.broker.driver import Driver
 
 __all__ = ["GRACE_SECONDS", "end_sessions"]
@@ -42,9 +43,10 @@ async def _passing(driver: Driver) -> list[Link]:
 
     A broker may have a million links; other tasks run in between.
     """
-    links, passing = driver.view.links, driver.view.passing_links
+    registry, links = _registry(driver), list(driver.view.links)
+    passing = list(registry.passing_links)
     for first in range(0, len(links), LINKS_AT_ONCE):
-        passing += driver.view.without_subscriptions(links[first : first + LINKS_AT_ONCE])
+        passing += registry.without_subscriptions(links[first : first + LINKS_AT_ONCE])
         await asyncio.sleep(0)
     return [link for link in passing if not driver.view.is_neighbour(link)]
 
@@ -52,7 +54,7 @@ async def _passing(driver: Driver) -> list[Link]:
 async def _withdraw(driver: Driver, links: list[Link]) -> None:
     """End the subscriptions of these clients that are not durable."""
     for link in links:
-        for subscription in driver.view.passing_of(link):
+        for subscription in _registry(driver).passing_of(link):
             if driver.is_attended(link):
                 break
             await driver.unsubscribe(m.Unsubscribe(subscription.id, subscription.namespace), link)
@@ -60,6 +62,10 @@ async def _withdraw(driver: Driver, links: list[Link]) -> None:
 
 async def _forget(driver: Driver, links: list[Link]) -> None:
     """Remove those of these clients that are not connected and have no subscriptions."""
-    for link in driver.view.without_subscriptions(links):
+    for link in _registry(driver).without_subscriptions(links):
         if not driver.is_attended(link):
             await driver.forget(link)
+
+
+def _registry(driver: Driver) -> Registry:
+    return driver.machine.node.core.registry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tamis.model.schema import Event, Schema
@@ -121,19 +121,6 @@ class BrokerView:
         return self._edge.registry.subscriptions
 
     @property
-    def passing_links(self) -> list[Link]:
-        """The clients that have subscriptions which are not durable."""
-        return list(self._edge.registry.passing_links)
-
-    def passing_of(self, link: Link) -> list[m.Subscribe]:
-        """Return the subscriptions of a client that are not durable."""
-        return self._edge.registry.passing_of(link)
-
-    def without_subscriptions(self, links: Iterable[Link]) -> list[Link]:
-        """Return those of some links whose clients have no subscriptions; dead letters belong to their queue."""
-        return self._edge.registry.without_subscriptions(links)
-
-    @property
     def checks(self) -> Checks:
         """Rights, limits and policies."""
         return self._edge.checks
@@ -206,13 +193,9 @@ class BrokerView:
         return StreamView(self._machine, self._store, link)
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> Collection[Link]:
         """All links, connected or not."""
         return self._machine.node.ends.links()
-
-    def has_link(self, link: Link) -> bool:
-        """Whether there is a link, connected or not."""
-        return link in self._machine.node.ends
 
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for a link that does not exist."""

@@ -38,7 +38,7 @@ async def listing(request: Request) -> Response:
     server, link, subscription = await queue(request)
     query, dead = request.query_params, dead_letters_link(link)
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
-    if not server.broker.has_link(dead):  # nothing was ever put there
+    if dead not in server.broker.links:  # nothing was ever put there
         return JSONResponse({"letters": [], "next": None, "count": 0})
     log, stream = Log(server, dead), server.broker.stream(dead)
     after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
@@ -79,7 +79,7 @@ async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
     if bool(chosen.cursors) == (chosen.upto is not None):
         raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
     dead = dead_letters_link(link)
-    if not server.broker.has_link(dead):
+    if dead not in server.broker.links:
         return server, link, ()
     log = Log(server, dead)
     if chosen.upto is None:
