@@ -122,7 +122,7 @@ def accept_the_last_one_again(real: Any) -> Any:
 
 @plant(Wire, "of", weather=NOISY)
 def never_send_again(real: Any) -> Any:
-    return staticmethod(lambda end, replay_after=None: Wire(end.peer_epoch, end.sent))
+    return staticmethod(lambda end, replay_after=None: Wire((end.epoch, end.peer_epoch), end.sent))
 
 
 @plant(StreamEnd, "acknowledge", weather=NOISY)
@@ -578,8 +578,8 @@ def send_a_table_before_the_others_have_spoken(real: Any) -> Any:
 
 @plant(RoutingTable, "next_hops", weather=LOST_DISKS)
 def send_nothing_to_who_has_not_spoken(real: Any) -> Any:
-    def next_hops(self: Any, event: Any, namespace: str, came_from: str) -> Any:
-        return [link for link in real(self, event, namespace, came_from) if link not in self.unspoken]
+    def next_hops(self: Any, *request: Any) -> Any:
+        return [link for link in real(self, *request) if link not in self.unspoken]
 
     return next_hops
 
@@ -599,8 +599,8 @@ def send_no_events_again_to_a_new_life(real: Any) -> Any:
 
 @plant(BrokerCore, "_restored_interests", weather=CRASHES)
 def restore_no_subscriptions_of_clients(real: Any) -> Any:
-    def restore(self: Any, stored: Any) -> Any:
-        return (interest for interest in real(self, stored) if interest[0] in self._neighbours)
+    def restore(self: Any, stored: Any, read: Any) -> Any:
+        return (interest for interest in real(self, stored, read) if interest[0] in self._neighbours)
 
     return restore
 
@@ -685,12 +685,12 @@ def deliver_before_the_link_has_confirmed(real: Any) -> Any:
 
 @plant(RoutingTable, "next_hops")
 def send_events_back_where_they_came_from(real: Any) -> Any:
-    return lambda self, event, namespace, came_from: real(self, event, namespace, "")
+    return lambda self, event, namespace, came_from, *part: real(self, event, namespace, "", *part)
 
 
 @plant(RoutingTable, "next_hops")
 def send_events_to_one_neighbour_only(real: Any) -> Any:
-    return lambda self, event, namespace, came_from: real(self, event, namespace, came_from)[:1]
+    return lambda self, *request: real(self, *request)[:1]
 
 
 @plant(RoutingTable, "matching_of_batch")
@@ -883,10 +883,10 @@ SHORT, NARROW = 3, Window(3, 400)
 def take_a_repeated_subscription_for_a_new_one(real: Any) -> Any:
     """A subscription that is active misses events of neighbours when its client says it again."""
 
-    def subscribe(self: BrokerCore, asked: Any, now: float) -> Any:
+    def subscribe(self: BrokerCore, requests: Any, now: float, *, is_on_disk: bool = False) -> Any:
         expect = self._confirmations.expect
         with mock.patch.object(self._confirmations, "expect", lambda *a, **k: expect(*a, **(k | {"is_new": True}))):
-            return real(self, asked, now)
+            return real(self, requests, now, is_on_disk=is_on_disk)
 
     return subscribe
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +77,28 @@ def test_no_bug_has_left_the_catalogue() -> None:
 def test_every_bug_has_something_to_replace() -> None:
     missing = [plant.name for plant in CATALOGUE if not hasattr(plant.target, plant.attribute)]
     assert not missing
+
+
+@pytest.mark.parametrize("plant", CATALOGUE, ids=lambda plant: plant.name)
+def test_a_bug_takes_the_arguments_of_what_it_replaces(plant: Plant) -> None:
+    """A replacement that raises TypeError proves nothing."""
+    real = function_of(inspect.getattr_static(plant.target, plant.attribute))
+    if not callable(real):
+        return  # a field
+    replacement = plant.make(getattr(plant.target, plant.attribute))
+    parameters = inspect.signature(real).parameters.values()
+    by_position = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    if isinstance(replacement, staticmethod) and by_position[0].name == "cls":
+        by_position.pop(0)
+    by_name = {parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+    inspect.signature(function_of(replacement)).bind(*by_position, **by_name)
+
+
+def function_of(attribute: Any) -> Any:
+    """Return the function behind a method of any kind, or behind a property."""
+    if isinstance(attribute, property):
+        return attribute.fget
+    return attribute.__func__ if isinstance(attribute, staticmethod | classmethod) else attribute
 
 
 def sample() -> list[Plant]:
