@@ -885,7 +885,9 @@ def take_a_repeated_subscription_for_a_new_one(real: Any) -> Any:
 
     def subscribe(self: BrokerCore, requests: Any, now: float, *, is_on_disk: bool = False) -> Any:
         expect = self._confirmations.expect
-        with mock.patch.object(self._confirmations, "expect", lambda *a, **k: expect(*a, **(k | {"is_new": True}))):
+        with mock.patch.object(
+            self._confirmations, "expect", lambda *a, **k: expect(*a, **(k | {"is_new": True, "former": None}))
+        ):
             return real(self, requests, now, is_on_disk=is_on_disk)
 
     return subscribe
