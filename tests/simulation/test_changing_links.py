@@ -33,7 +33,7 @@ OPERATOR = Rights("operator", is_admin=True)
 
 
 class ChangingWorld(World):
-    """An operator removes links, adds them again or joins the two halves elsewhere, and is refused by no broker."""
+    """An operator removes links, and adds them again or joins the two halves elsewhere; refused, it tries again."""
 
     def _build(self) -> None:
         self.edges = {frozenset(edge) for edge in self.topology.edges}
@@ -126,8 +126,15 @@ class ChangingWorld(World):
             return
         file = LinkConfig(other) if other in host.configured else None
         record = LinkOverride(LinkConfig(other), file).record(other)
-        add_link(machine, AddLink(other, self.usual, record), OPERATOR, done)
+
+        def note(answer: Any) -> None:
+            """Take back a link that is refused while its broker has not heard that the former link is gone."""
+            if not isinstance(answer, int):
+                host.neighbours = tuple(name for name in host.neighbours if name != other)
+            done(answer)
+
         host.neighbours = (*host.neighbours, other)
+        add_link(machine, AddLink(other, self.usual, record), OPERATOR, note)
         self.sim.mend(host.name, other)
 
     # What is judged

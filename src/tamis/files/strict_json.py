@@ -12,13 +12,13 @@ from tamis.errors import LimitError, TableError
 from tamis.files.batches import Item
 from tamis.files.text import MAX_LINE, chunks, lines, shown_name
 from tamis.model.strict_json import (
+    BOUNDS,
     DECODER,
-    MAX_CONTAINERS,
     MAX_DEPTH,
+    Bound,
     Object,
     RefusedError,
     checked_object,
-    count_containers,
     count_marks,
     lower,
     read_object,
@@ -62,7 +62,10 @@ class _Window:
     def __init__(self, text: str, longest: int) -> None:
         self._text = text
         self._longest = longest
-        self._start, self._part, self._is_cut = 0, "", False
+        self._start, self._part = 0, ""
+        #: Why the part ends where it does, if that is before `longest`.
+        self._bound: Bound | None = None
+        self._is_exact = False
         self._move(0)
 
     def read_object(self, offset: int) -> tuple[Object, int]:
@@ -72,7 +75,7 @@ class _Window:
         except json.JSONDecodeError as error:
             column = self._start + error.pos + 1
             why = "" if self._has_all else f"longer than {self._longest:,} characters, or "
-            why = f"more than {MAX_CONTAINERS:,} objects and lists in one object, or " if self._is_cut else why
+            why = f"{self._bound}, or " if self._bound is not None else why
             raise ValueError(f"{why}not JSON: {lower(error.msg)} at column {column}") from None
         except RecursionError:
             raise ValueError(f"nested more than {MAX_DEPTH} deep") from None
@@ -90,9 +93,12 @@ class _Window:
             if offset != self._start:
                 self._move(offset)
                 return self._decode(offset)
-            if not self._is_cut or count_containers(self._seen) > MAX_CONTAINERS:
+            if self._bound is None or self._is_exact:
                 raise
-        self._part, self._is_cut = self._seen, False  # most of the marks are in strings
+            length = len(self._part)
+            self._move(offset, is_exact=True)  # most of the marks may be in strings
+            if len(self._part) == length:
+                raise
         return self._decode(offset)
 
     @property
@@ -103,25 +109,42 @@ class _Window:
     def _seen(self) -> str:
         return self._text[self._start : self._start + self._longest]
 
-    def _move(self, offset: int) -> None:
-        """Begin at an offset; the part ends where there would be more objects and lists than one object may have."""
-        self._start = offset
-        part = self._seen
-        self._is_cut = len(part) > MAX_CONTAINERS and count_marks(part) > MAX_CONTAINERS
-        self._part = _cut(part) if self._is_cut else part
+    def _move(self, offset: int, *, is_exact: bool = False) -> None:
+        """Begin at an offset; the part ends where there would be more lists or keys than one object may have."""
+        self._start, self._bound, self._is_exact = offset, None, is_exact
+        self._part = self._seen
+        for bound in BOUNDS:
+            if len(self._part) > bound.most and count_marks(self._part, bound.marks) > bound.most:
+                part = _cut_outside_strings(self._part, bound) if is_exact else _cut(self._part, bound)
+                self._bound = bound if len(part) < len(self._part) else self._bound
+                self._part = part
 
 
-def _cut(text: str) -> str:
-    """Return the beginning of a text with about `MAX_CONTAINERS` characters that may begin an object or a list."""
+def _cut_outside_strings(text: str, bound: Bound) -> str:
+    """Return the beginning of a text with as many marks outside of strings as a bound allows."""
+    plain = text.replace("\\\\", "__").replace('\\"', "__")  # what may escape a quotation mark; as long as before
+    count, position = 0, 0
+    for number, part in enumerate(plain.split('"')):
+        marks = 0 if number % 2 else count_marks(part, bound.marks)
+        if count + marks > bound.most:
+            end = [index for index, character in enumerate(part) if character in bound.marks][bound.most - count]
+            return text[: position + end]
+        count += marks
+        position += len(part) + 1
+    return text
+
+
+def _cut(text: str, bound: Bound) -> str:
+    """Return the beginning of a text with at most as many marks as a bound allows."""
     low, high, seen = 0, len(text), 0
-    while high - low > 4096:
+    while high - low > 1:
         middle = (low + high) // 2
-        marks = count_marks(text, low, middle)
-        if seen + marks <= MAX_CONTAINERS:
+        marks = count_marks(text, bound.marks, low, middle)
+        if seen + marks <= bound.most:
             low, seen = middle, seen + marks
         else:
             high = middle
-    return text[:high]
+    return text[:low]
 
 
 def line_items(path: str) -> Iterator[Item[Object]]:

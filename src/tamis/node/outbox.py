@@ -69,11 +69,15 @@ class Outbox:
         """Return the body of a waiting message; None if it is on disk only."""
         return self._bodies.get(number)
 
+    def size_of(self, number: int) -> int:
+        """Return the bytes of a waiting message."""
+        return self._sizes[number - self._base - 1]
+
     def acknowledge(self, number: int) -> range:
         """Remove everything up to a number; returns the numbers that are removed."""
         done = range(self.acknowledged + 1, min(number, self.last) + 1)
         for acknowledged_number in done:
-            self.bytes -= self._sizes[acknowledged_number - self._base - 1]
+            self.bytes -= self.size_of(acknowledged_number)
             self.bytes_in_memory -= len(self._bodies.pop(acknowledged_number, b""))
         if done:
             self.acknowledged = done[-1]

@@ -27,12 +27,27 @@ _FIELDS: Json = {
     "description": "the attributes that deliveries carry; all if it is empty or left out",
 }
 
+_METADATA: Json = {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1000}
+
 _CURSOR: Json = {"type": "string", "pattern": "^[0-9]{1,19}-[0-9]{1,18}$"}
 
 _SECRET: Json = {"type": "string", "pattern": "^whsec_[A-Za-z0-9+/=]{32,88}$", "description": "made if left out"}
 
 _CURSORS: Json = {"type": "array", "items": _CURSOR, "maxItems": 1000}
 _CONSUMER: Json = {"type": "string", "minLength": 1, "maxLength": 128}
+
+
+def _recent(name: str) -> Json:
+    """Return the schema of a page of what came by."""
+    return {
+        "type": "object",
+        "required": [name, "next"],
+        "properties": {
+            name: {"type": "array", "items": {"type": "object", "required": ["id", "namespace", "at", "event"]}},
+            "next": {"type": ["integer", "null"], "description": "`before` of the next page"},
+        },
+    }
+
 
 _SCHEMAS: Json = {
     "Event": _EVENT | {"description": "Attribute names and values; a missing value is left out."},
@@ -66,7 +81,7 @@ _SCHEMAS: Json = {
             "namespace": {"type": "string", "minLength": 1, "maxLength": 128, "default": "default"},
             "durable": {"type": "boolean", "default": True},
             "expires": _EXPIRES,
-            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "metadata": _METADATA,
             "fields": _FIELDS,
             "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
@@ -80,7 +95,7 @@ _SCHEMAS: Json = {
             "filter": _FILTER,
             "durable": {"type": "boolean"},
             "expires": {"oneOf": [*_EXPIRES["oneOf"], {"type": "null"}]},
-            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+            "metadata": _METADATA,
             "fields": _FIELDS,
             "max_deliveries": {"type": "integer", "minimum": 0, "maximum": 1000},
         },
@@ -148,6 +163,8 @@ _SCHEMAS: Json = {
             "messages": {"type": "array", "items": {"type": "object", "required": ["cursor"]}},
         },
     },
+    "RecentEvents": _recent("events"),
+    "RecentDeliveries": _recent("deliveries"),
     "Audit": {
         "type": "object",
         "required": ["deeds", "next"],
@@ -285,6 +302,10 @@ _TRACEPARENT: Json = {
 
 _SEARCH: Json = {"name": "search", "in": "query", "schema": {"type": "string"}, "required": False}
 
+_LIMIT = "rows of a page, which also ends after 4 MiB; `next` leads on"
+
+_TAKE = "Take messages that no other consumer holds, up to `limit` or 4 MiB"
+
 _PUBLISH = "Publish events; they are durable when the answer comes"
 
 
@@ -293,15 +314,12 @@ def _paths() -> Json:
     namespace = _parameter("namespace", "query", {"type": "string", "default": "default"})
     client = _parameter("client", "query", {"type": "string"})
     after = _parameter("after", "query", {"type": "integer", "minimum": 0})
-    limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000})
+    before = _parameter("before", "query", {"type": "integer", "minimum": 0})
+    limit = _parameter("limit", "query", {"type": "integer", "minimum": 1, "maximum": 1000}) | {"description": _LIMIT}
     reading = [_parameter("Last-Event-ID", "header", {"type": "string"}), _ACK]
     named = [id, namespace, client]  # a subscription
     return {
-        "/v1/events": {
-            "post": _operation(_PUBLISH, "Accepted", [namespace, *_once(), _TRACEPARENT], _EVENTS),
-            "get": _operation("The last events published here", None, [limit]),
-        },
-        "/v1/deliveries": {"get": _operation("The last copies that went out to clients", None, [limit])},
+        **_event_paths(namespace, before, limit),
         "/v1/subscriptions": {
             "post": _operation(_SUBSCRIBE, "Subscribed", [], _NEW_SUBSCRIPTIONS, status="201"),
             "get": _operation("List subscriptions", "Page", [namespace, after, limit, _SEARCH]),
@@ -314,10 +332,22 @@ def _paths() -> Json:
         "/v1/subscriptions/{id}/events": {"get": _stream([*named, *reading, limit])},
         **_log_paths(named, limit),
         **_question_paths(),
-        **_admin_paths(limit, namespace),
+        **_admin_paths(before, limit, namespace),
         "/v1/statistics": {"get": _operation("What the broker did, per link and client", None, [])},
         "/healthz": {"get": _operation("Whether the broker takes events", None, [])},
         "/metrics": {"get": _text("Metrics for Prometheus", "text/plain", [])},
+    }
+
+
+def _event_paths(namespace: Json, before: Json, limit: Json) -> Json:
+    return {
+        "/v1/events": {
+            "post": _operation(_PUBLISH, "Accepted", [namespace, *_once(), _TRACEPARENT], _EVENTS),
+            "get": _operation("The last events published here", "RecentEvents", [before, limit]),
+        },
+        "/v1/deliveries": {
+            "get": _operation("The last copies that went out to clients", "RecentDeliveries", [before, limit])
+        },
     }
 
 
@@ -339,8 +369,7 @@ def _question_paths() -> Json:
     }
 
 
-def _admin_paths(limit: Json, namespace: Json) -> Json:
-    before = _parameter("before", "query", {"type": "integer", "minimum": 0})
+def _admin_paths(before: Json, limit: Json, namespace: Json) -> Json:
     link = _parameter("name", "path", {"type": "string", "minLength": 1, "maxLength": 128}, required=True)
     return {
         "/v1/audit": {"get": _operation("Who did what, the newest first; for admins", "Audit", [before, limit])},
@@ -376,9 +405,7 @@ def _log_paths(subscription: list[Json], limit: Json) -> Json:
 def _consumer_paths(subscription: list[Json], limit: Json) -> Json:
     path, after = "/v1/subscriptions/{id}", _parameter("after", "query", _CURSOR)
     return {
-        f"{path}/take": {
-            "post": _operation("Take messages that no other consumer holds", None, subscription, _json("Take"))
-        },
+        f"{path}/take": {"post": _operation(_TAKE, None, subscription, _json("Take"))},
         f"{path}/settle": {
             "post": _operation("Acknowledge or give back taken messages", None, subscription, _json("Settle"))
         },

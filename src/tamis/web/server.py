@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
@@ -19,6 +19,7 @@ from tamis.runtime.broker.view import BrokerView
 from tamis.runtime.webhooks.delivering import Deliveries
 from tamis.web.access import Access, address_of
 from tamis.web.covering import Covering
+from tamis.web.endpoints.groups.letters import LetterBook
 from tamis.web.intake import Intake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
@@ -32,8 +33,10 @@ __all__ = ["Server", "event_id", "server_of", "shown_event"]
 #: Searches for the readers of an event that run at the same time, each of another principal.
 MOST_SEARCHES = 8
 
-#: Bytes of events that a worker process is given.
+#: Bytes of events, and of filters, that a worker process is given.
 MAX_TO_WORKER = 16 * 1024 * 1024
+
+Thing = TypeVar("Thing")
 
 
 @dataclass
@@ -54,6 +57,7 @@ class Server:
         #: Searches for the readers of an event, in threads.
         self.searches = FairQueue(MOST_SEARCHES)
         self.links = self.driver.links
+        self.letters = LetterBook()
 
     def rights(self, connection: HTTPConnection) -> Rights:
         """Return the rights of a client; an endpoint that shows something asks for a `view` instead."""
@@ -79,9 +83,13 @@ class Server:
 
     def recent_payloads(self, events: Sequence[m.Published]) -> list[bytes]:
         """Return the payloads of the newest of some events, in their order: at most `MAX_TO_WORKER` bytes."""
-        sizes = itertools.accumulate(len(event.payload) for event in reversed(events))
-        count = sum(1 for size in sizes if size <= MAX_TO_WORKER)
-        return [event.payload for event in events[len(events) - count :]]
+        return [event.payload for event in self.newest_for_worker(events, lambda event: len(event.payload))]
+
+    def newest_for_worker(self, things: Sequence[Thing], size: Callable[[Thing], int]) -> Sequence[Thing]:
+        """Return the newest of some things, which come last: at most `MAX_TO_WORKER` bytes."""
+        sizes = itertools.accumulate(map(size, reversed(things)))
+        count = sum(1 for total in sizes if total <= MAX_TO_WORKER)
+        return things[len(things) - count :]
 
     @property
     def broker(self) -> BrokerView:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tamis.node.effects import Link
+from tamis.routing.edge.limits import MAX_PAGE_BYTES
 
 __all__ = ["Bury", "Drop", "Fail", "Replay", "Request", "Settle", "Settled", "Shared", "Take", "Taken"]
 
@@ -20,7 +21,8 @@ Letters = tuple[tuple[int, bytes], ...]
 class Take:
     """A consumer takes messages that no other consumer holds; it holds them for ``seconds``.
 
-    A message that was taken ``most`` times without an acknowledgement is not taken again; 0: there is no limit.
+    A message that was taken ``most`` times without an acknowledgement is not taken again; 0: there is no limit. The
+    messages have ``max_bytes`` together; a single one may have more.
     """
 
     link: Link
@@ -28,11 +30,12 @@ class Take:
     limit: int
     seconds: float
     most: int = 0
+    max_bytes: int = MAX_PAGE_BYTES
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The messages that a consumer holds now, as ``{number: times taken}``; and worn-out messages."""
+    """The messages that a consumer holds now, as ``{number: times taken}``; and worn-out messages, in bytes as many."""
 
     numbers: Mapping[int, int]
     #: Messages that were taken as often as allowed: their bodies must be moved to the dead letters.

@@ -77,15 +77,20 @@ class Sharing:
         link, moment = request.link, round(now * 1e6)
         effects, holds = self._trim(link), self._holds.setdefault(link, {})
         taken, worn = dict[int, int](), list[int]()
+        taken_bytes, worn_bytes = 0, 0
         until = moment + round(request.seconds * 1e6)
         for number in self._open(link):
             hold = holds.get(number, Hold())
             if hold.is_done or hold.until > moment:
                 continue
+            size = self._ends[link].outbox.size_of(number)
             if request.most and hold.deliveries >= request.most:
-                worn.append(number)
+                if not worn or worn_bytes + size <= request.max_bytes:  # the others are found again by the next request
+                    worn.append(number)
+                    worn_bytes += size
                 continue
-            if len(taken) == request.limit:
+            taken_bytes += size
+            if len(taken) == request.limit or (taken and taken_bytes > request.max_bytes):
                 break
             taken[number] = hold.deliveries + 1
             holds[number] = Hold(hold.deliveries + 1, request.consumer, until)

@@ -18,7 +18,14 @@ from tamis.node.content import check_nesting
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.routing_table import ALL_NAMESPACES
-from tamis.routing.edge.limits import MAX_ABOUT, MAX_BACKLOG, MAX_EVENT, MAX_EVENT_WITH_REGION, MAX_NAME
+from tamis.routing.edge.limits import (
+    MAX_ABOUT,
+    MAX_BACKLOG,
+    MAX_EVENT,
+    MAX_EVENT_WITH_REGION,
+    MAX_METADATA_KEYS,
+    MAX_NAME,
+)
 
 __all__ = [
     "DECIMAL",
@@ -30,6 +37,7 @@ __all__ = [
     "MAX_REASON",
     "Recent",
     "Traffic",
+    "check_metadata",
     "check_namespace",
     "check_pieces",
     "read_raw",
@@ -71,36 +79,43 @@ class Recent(Generic[Item]):
     >>> recent = Recent[str](3, 10)
     >>> for word in ("a", "bb", "cccccccc", "d"):
     ...     recent.append(word, len(word))
-    >>> list(recent), list(reversed(recent))
-    (['cccccccc', 'd'], ['d', 'cccccccc'])
+    >>> list(recent), list(recent.newest())
+    (['cccccccc', 'd'], [(3, 'd'), (2, 'cccccccc')])
+    >>> list(recent.newest(before=3))
+    [(2, 'cccccccc')]
     """
 
     def __init__(self, most: int, most_bytes: int = RECENT_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._items: deque[tuple[int, Item]] = deque()
+        #: The number, the size and the value of each; numbers begin with 0.
+        self._items: deque[tuple[int, int, Item]] = deque()
         self._bytes = 0
+        self._next = 0
 
     def append(self, item: Item, size: int) -> None:
         """Add an item; drop the oldest items beyond the limits."""
-        self._items.append((size, item))
+        self._items.append((self._next, size, item))
+        self._next += 1
         self._bytes += size
         while len(self._items) > self._most or self._bytes > self._most_bytes:
-            self._bytes -= self._items.popleft()[0]
+            self._bytes -= self._items.popleft()[1]
 
     def keep(self, is_kept: Callable[[Item], bool]) -> None:
         """Drop the items for which ``is_kept`` is false."""
-        self._items = deque((size, item) for size, item in self._items if is_kept(item))
-        self._bytes = sum(size for size, _ in self._items)
+        self._items = deque(entry for entry in self._items if is_kept(entry[2]))
+        self._bytes = sum(size for _, size, _ in self._items)
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __iter__(self) -> Iterator[Item]:
-        return (item for _, item in self._items)
+        return (item for _, _, item in self._items)
 
-    def __reversed__(self) -> Iterator[Item]:
-        return (item for _, item in reversed(self._items))
+    def newest(self, before: int | None = None) -> Iterator[tuple[int, Item]]:
+        """Yield the items with their numbers, the newest first: those with numbers below ``before``."""
+        entries = reversed(list(self._items))  # items may be added meanwhile
+        return ((number, item) for number, _, item in entries if before is None or number < before)
 
 
 @dataclass
@@ -136,6 +151,12 @@ def check_namespace(name: str) -> str:
     if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
         raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
     return name
+
+
+def check_metadata(n: int) -> None:
+    """Raise `LimitError` if the metadata of a subscription have too many keys."""
+    if n > MAX_METADATA_KEYS:
+        raise LimitError("keys of metadata", n, MAX_METADATA_KEYS)
 
 
 def check_pieces(link: Link, what: str, count: int, most: int) -> None:

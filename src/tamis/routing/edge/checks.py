@@ -20,6 +20,7 @@ from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import LEARNED_ATTRIBUTES, MAX_ATTRIBUTES, Schema
+from tamis.model.strict_json import count_keys
 from tamis.model.subscription import DEFAULT_NAMESPACE, Filter
 from tamis.model.types import Form
 from tamis.node import records
@@ -31,11 +32,12 @@ from tamis.routing.edge.admission import (
     MAX_ABOUT,
     MAX_EVENT,
     MAX_EVENT_WITH_REGION,
+    check_metadata,
     check_namespace,
     read_raw,
     subscription_id,
 )
-from tamis.routing.edge.limits import MAX_DELIVERIES
+from tamis.routing.edge.limits import MAX_DELIVERIES, MAX_METADATA_KEYS
 from tamis.routing.edge.requests import Draft, EventDraft, MessageDraft
 from tamis.routing.edge.rights import Rights
 
@@ -314,14 +316,31 @@ def draft_many(
 def _stored_form(message: m.Subscribe, written: bytes, rights: Rights, content: Content) -> m.Subscribe:
     """Return a subscription in the form that the broker stores, with its written filter."""
     subscription_id(message.id)
-    if len(message.about) > MAX_ABOUT:
-        raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
-    about = msgspec.structs.replace(m.about(message), owner=rights.principal)
+    about = msgspec.structs.replace(_read_about(message), owner=rights.principal)
     if about.fields:
         check_fields(about.fields, content.schema, learns=content.learns)
     if not 0 <= about.max_deliveries <= MAX_DELIVERIES:
         raise LimitError("max_deliveries", about.max_deliveries, MAX_DELIVERIES)
     return m.Subscribe(message.id, written, message.namespace, message.expires, msgspec.json.encode(about))
+
+
+class _Metadata(msgspec.Struct):
+    """The metadata in the description of a subscription, not parsed."""
+
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_metadata_decoder = msgspec.json.Decoder(_Metadata)
+
+
+def _read_about(message: m.Subscribe) -> m.About:
+    """Return the description of a subscription, whose bytes and keys are counted before it is parsed."""
+    if len(message.about) > MAX_ABOUT:
+        raise LimitError("bytes of what is said about a subscription", len(message.about), MAX_ABOUT)
+    if message.about.count(b":") > MAX_METADATA_KEYS:  # some of them may be in strings
+        metadata = _metadata_decoder.decode(message.about).metadata
+        check_metadata(count_keys(bytes(metadata).decode()))
+    return m.about(message)
 
 
 def checks_apart(checks: Checks, namespace: str) -> Checks:
@@ -369,5 +388,5 @@ def _described(message: m.Subscribe, content: Content) -> m.Subscribe:
     """Return a subscription whose text is that of its filter, whatever text its client sent (promise S24)."""
     text = text_of(content, message.filter)
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
-    about = msgspec.structs.replace(m.about(message), text=shown)
+    about = msgspec.structs.replace(_read_about(message), text=shown)
     return msgspec.structs.replace(message, about=msgspec.json.encode(about))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
-from tamis.model.strict_json import MAX_CONTAINERS
+from tamis.model.strict_json import MAX_CONTAINERS, MAX_KEYS
 from tamis.model.types.paths import MAX_DEPTH
 from tamis.node.content import MAX_INNER
 
@@ -36,10 +36,12 @@ __all__ = [
     "MAX_EVENT_TEXT",
     "MAX_EVENT_WITH_REGION",
     "MAX_FRAMES",
+    "MAX_METADATA_KEYS",
     "MAX_NAME",
     "MAX_PACKET",
     "MAX_PACKET_OF_BROKER",
     "MAX_PAGE",
+    "MAX_PAGE_BYTES",
     "MAX_READING",
     "MAX_READING_OF_PRINCIPAL",
     "MAX_SMALL_CHUNKS",
@@ -64,6 +66,9 @@ MAX_EVENT_TEXT: Final = 2 * 1024 * 1024
 
 #: Bytes of the text and the metadata of a subscription; a geometry may be long.
 MAX_ABOUT: Final = 1024 * 1024
+
+#: Keys of the metadata of a subscription: they are read and written whenever the subscription is shown.
+MAX_METADATA_KEYS: Final = 1_000
 
 #: Characters of a namespace, an id and a client's name.
 MAX_NAME: Final = 128
@@ -90,8 +95,10 @@ LONG_JSON: Final = 64 * 1024
 MAX_READING_OF_PRINCIPAL: Final = 64 * 1024 * 1024
 MAX_READING: Final = 256 * 1024 * 1024
 
-#: Subscriptions, events or deliveries on one page of a response.
+#: Subscriptions, events or deliveries on one page of a response; and bytes of a page, of the messages that a consumer
+#: takes at once, and of the dead letters that one step moves. One row may have more.
 MAX_PAGE: Final = 1_000
+MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 #: Bytes of one WebSocket message; a broker may have to send a whole routing table. Frames in a
 #: client's message: one that follows the protocol has 64 messages under way at most.
@@ -152,9 +159,11 @@ DOORS: Final = (
     Door("attributes of an event", "event", f"{MAX_ATTRIBUTES:,}"),
     Door("levels of nesting in JSON", "object", f"{MAX_DEPTH:,}"),
     Door("objects and lists of one JSON object", "object", f"{MAX_CONTAINERS:,}"),
+    Door("keys of one JSON object and those inside it", "object", f"{MAX_KEYS:,}"),
     Door("objects and lists inside a value of an event", "value", f"{MAX_INNER:,}"),
     Door("characters of filter text, geometries and IN lists apart", "subscription", f"{TEXT.most:,}"),
     Door("bytes of text and metadata", "subscription", _bytes(MAX_ABOUT)),
+    Door("keys of metadata", "subscription", f"{MAX_METADATA_KEYS:,}"),
     Door("characters of an id, a namespace, a client's name", "name", f"{MAX_NAME:,}"),
     Door("bytes of a request", "request", _bytes(MAX_BODY)),
     Door("chunks of less than 256 bytes", "request", f"{MAX_SMALL_CHUNKS:,}"),
@@ -163,6 +172,7 @@ DOORS: Final = (
     Door("bytes of requests held at once", "principal", _bytes(MAX_READING_OF_PRINCIPAL)),
     Door("bytes of requests held at once", "broker", _bytes(MAX_READING)),
     Door("rows of a page", "answer", f"{MAX_PAGE:,}"),
+    Door("bytes of a page, of messages taken at once; one row may have more", "answer", _bytes(MAX_PAGE_BYTES)),
     Door("bytes of a packet", "client message", _bytes(MAX_PACKET)),
     Door("frames of a packet", "client message", f"{MAX_FRAMES:,}"),
     Door("bytes of a packet", "message of a link", _bytes(MAX_PACKET_OF_BROKER)),

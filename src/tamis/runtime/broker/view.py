@@ -52,6 +52,8 @@ class StreamView:
     def __init__(self, machine: BrokerMachine, store: Store, link: Link) -> None:
         self.link = link
         self.epoch = machine.node.epoch
+        #: The stream itself: another object if the queue was removed and made again.
+        self.stream: object = machine.node.ends[link]
         self.last = machine.committed(link).sent
         self.acknowledged = min(machine.node.ends[link].acknowledged, self.last)
         self._store = store

@@ -17,6 +17,7 @@ export function subscriptionsView(view) {
   const search = el("input", { type: "search", "aria-label": "Search", placeholder: "search ids, filters, metadata" });
   const drawButton = el("button", { class: "act", onclick: draw }, "Draw a region");
   const field = filterField("", showTrial);
+  const former = [];  // where the pages before this one begin
   let after = 0, drawing = false, timer = 0;
 
   fill(view, el("div", { class: "columns" },
@@ -86,8 +87,8 @@ export function subscriptionsView(view) {
       ], page.subscriptions) : el("p", { class: "quiet" }, search.value.trim() ? "No subscription matches this search." : `No subscriptions yet. Write a filter above, or: curl -d '{"filter": "mag >= 5"}' ${location.origin}/v1/subscriptions`));
       fill(pager,
         el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : ""),
-        el("button", { class: "act", disabled: after === 0, onclick: () => { after = Math.max(0, after - PAGE); reload(); } }, "Previous page"),
-        el("button", { class: "act", disabled: page.next === null, onclick: () => { after = page.next; reload(); } }, "Next page"));
+        el("button", { class: "act", disabled: after === 0, onclick: () => { after = former.pop() ?? 0; reload(); } }, "Previous page"),
+        el("button", { class: "act", disabled: page.next === null, onclick: () => { former.push(after); after = page.next; reload(); } }, "Next page"));
     } catch (problem) {
       fill(list, el("p", { class: "problem" }, problem.message));
     }

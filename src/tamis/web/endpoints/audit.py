@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from tamis.errors import RefusedError
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.web.bodies import MAX_PAGE, whole_number
 from tamis.web.server import server_of
+from tamis.web.work.rows import Rows
 
 __all__ = ["read_audit"]
 
@@ -26,8 +27,13 @@ async def read_audit(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     before = whole_number(query["before"], "before", 2**53) if "before" in query else None
     page = server.broker.read_audit(before, limit)
-    shown = [_shown(record) for record in page if _may_see(rights, record)]
-    return JSONResponse({"deeds": shown, "next": page[-1].number if page and len(page) == limit else None})
+    rows, last, is_cut = Rows(server.pace(rights.principal)), None, len(page) == limit
+    for record in page:
+        if _may_see(rights, record) and not await rows.add(_shown(record)):
+            is_cut = True
+            break
+        last = record.number
+    return rows.response("deeds", {"next": last if is_cut else None})
 
 
 def _may_see(rights: Rights, record: AuditRecord) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -47,14 +46,15 @@ async def compare(request: Request) -> Response:
         if message.namespace == namespace or not broker.learns
     )
     newest = itertools.islice(messages, MOST_SUBSCRIPTIONS)
-    subscriptions = [(message.id, msgspec.json.decode(message.filter), message.namespace) for message in newest]
+    subscriptions = server.newest_for_worker(list(newest)[::-1], lambda message: len(message.filter))
     arguments = server.content_for_worker(namespace) | {
         "brokers": brokers,
         "policies": policies,
-        "subscriptions": subscriptions[::-1],
+        "subscriptions": [(message.id, message.namespace) for message in subscriptions],
     }
     payloads = server.recent_payloads(events[-MOST_EVENTS:])
-    rows = await server.pool.run(rights.principal, "compare", arguments, payloads, budget=COMPARISON)
+    blobs = [*(message.filter for message in subscriptions), *payloads]
+    rows = await server.pool.run(rights.principal, "compare", arguments, blobs, budget=COMPARISON)
     sizes = {"brokers": brokers, "subscriptions": len(subscriptions), "events": len(payloads)}
     return JSONResponse({**sizes, "policies": rows})
 

@@ -18,7 +18,9 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.subscriptions import demand_owner, find
+from tamis.web.intake import principal_of
 from tamis.web.server import Server, event_id, server_of
+from tamis.web.work.rows import Rows
 
 __all__ = ["Log", "acknowledge", "read_log"]
 
@@ -40,11 +42,13 @@ async def read_log(request: Request) -> Response:
             410, f"after: {query['after']} is beyond retention; the log begins behind {log.cursor(log.first)}"
         )
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
-    messages = [log.shown(*entry) for entry in log.read(after, limit, upto)]
+    rows = Rows(server.pace(principal_of(request)))
+    for number, body in log.read(after, limit, upto):
+        if not await rows.add(log.shown(number, body)):
+            break
+        after = number
     bounds = {name: log.cursor(getattr(log, name)) for name in ("first", "acknowledged", "last")}
-    return JSONResponse(
-        bounds | {"next": messages[-1]["cursor"] if messages else log.cursor(after), "messages": messages}
-    )
+    return rows.response("messages", bounds | {"next": log.cursor(after)})
 
 
 async def acknowledge(request: Request) -> Response:

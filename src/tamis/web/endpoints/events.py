@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import EventError, InvariantError, ModelError, RefusedError, TamisError
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.node.effects import Link
+from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME, check_namespace
 from tamis.routing.edge.requests import Accepted, EventDraft, FindProducer, Rejection, StaleDraftError
 from tamis.routing.edge.rights import Rights
@@ -18,11 +19,16 @@ from tamis.runtime.traces.contexts import read_traceparent
 from tamis.web.addresses import id_in
 from tamis.web.bodies import MAX_PAGE, read_events, whole_number
 from tamis.web.failures import status_of
+from tamis.web.intake import principal_of
 from tamis.web.server import Server, event_id, server_of, shown_event
 from tamis.web.work.pacing import Pace
+from tamis.web.work.rows import Rows
 
 #: How often the events of a request are checked while others change the types of their namespace.
 ATTEMPTS = 3
+
+#: What is shown of an event that came by.
+Entry = TypeVar("Entry")
 
 __all__ = ["publish", "recent_deliveries", "recent_events", "show_producer"]
 
@@ -120,24 +126,50 @@ async def recent_events(request: Request) -> Response:
     """Show the last events that clients published here, the newest first, as far as the caller may see them."""
     server = server_of(request)
     view = server.view(request)
-    limit = whole_number(request.query_params.get("limit", "200"), "limit", MAX_PAGE)
-    visible = ((at, event) for at, event in reversed(server.broker.traffic.recent_events) if view.shows(event))
-    shown = [shown_event(server, at, event) for at, event in itertools.islice(visible, limit)]
-    return JSONResponse({"events": shown})
+    recent = server.broker.traffic.recent_events.newest(_before(request))
+    events = ((number, event, at) for number, (at, event) in recent)
+
+    def shown(event: m.Published, at: float) -> dict[str, Any]:
+        return shown_event(server, at, event)
+
+    return await _recent_page(request, "events", events, "200", view.shows, shown)
 
 
 async def recent_deliveries(request: Request) -> Response:
     """Show the last copies that went out to clients, the newest first, with the subscriptions that matched."""
     server = server_of(request)
     view = server.view(request)
-    limit = whole_number(request.query_params.get("limit", "50"), "limit", MAX_PAGE)
-    visible = (entry for entry in reversed(server.broker.traffic.recent_deliveries) if view.shows(entry[2].event))
-    shown = [
-        {
-            **shown_event(server, at, delivery.event),
-            "client": link if view.names(link) else None,
-            "subscriptions": list(delivery.subscriptions),
-        }
-        for at, link, delivery in itertools.islice(visible, limit)
-    ]
-    return JSONResponse({"deliveries": shown})
+    recent = server.broker.traffic.recent_deliveries.newest(_before(request))
+    deliveries = ((number, entry[2].event, entry) for number, entry in recent)
+
+    def shown(event: m.Published, entry: tuple[float, Link, m.Delivery]) -> dict[str, Any]:
+        at, link, delivery = entry
+        client = link if view.names(link) else None
+        return shown_event(server, at, event) | {"client": client, "subscriptions": list(delivery.subscriptions)}
+
+    return await _recent_page(request, "deliveries", deliveries, "50", view.shows, shown)
+
+
+def _before(request: Request) -> int | None:
+    """Return the number below which a page of the last events begins; None: with the newest."""
+    query = request.query_params
+    return whole_number(query["before"], "before", 2**53) if "before" in query else None
+
+
+async def _recent_page(
+    request: Request,
+    name: str,
+    entries: Iterable[tuple[int, m.Published, Entry]],
+    default_limit: str,
+    is_visible: Callable[[m.Published], bool],
+    shown: Callable[[m.Published, Entry], dict[str, Any]],
+) -> Response:
+    """Return a page of what came by, the newest first; ``next`` is the ``before`` of the next page."""
+    limit = whole_number(request.query_params.get("limit", default_limit), "limit", MAX_PAGE)
+    rows, next_before = Rows(server_of(request).pace(principal_of(request))), None
+    for number, event, entry in entries:
+        if is_visible(event) and (len(rows) == limit or not await rows.add(shown(event, entry))):
+            next_before = number + 1
+            break
+        await rows.breathe()
+    return rows.response(name, {"next": next_before})

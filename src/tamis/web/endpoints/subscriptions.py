@@ -33,7 +33,7 @@ from tamis.model.values import UnfitError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.admission import check_namespace, subscription_id
+from tamis.routing.edge.admission import check_metadata, check_namespace, subscription_id
 from tamis.routing.edge.checks import Checks, adopt_from, checks_apart, draft_many
 from tamis.routing.edge.limits import LONG_FILTER, MAX_DELIVERIES
 from tamis.routing.edge.link_names import client_link, client_of, http_link
@@ -45,6 +45,7 @@ from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
 from tamis.web.work.pacing import Pace
+from tamis.web.work.rows import Rows
 
 __all__ = [
     "Drafting",
@@ -113,12 +114,15 @@ async def create(request: Request) -> Response:
     if isinstance(checked, Rejection):
         raise _rejected(checked, is_one=is_one)
     view = View(server.broker, rights)
-    keys = ((link, client_key(link, message.namespace, message.id)) for link, message in requests)
-    shown = [describe(server, view, *key_pair, message) for key_pair, message in zip(keys, checked, strict=True)]
     if is_one:
-        key_pair = quote(str(shown[0]["id"]), safe="")  # an id may be any text, a header may not
-        return JSONResponse(shown[0], 201, {"Location": f"/v1/subscriptions/{key_pair}"})
-    return JSONResponse({"subscriptions": shown, "next": None}, 201)
+        [(link, _)], [message] = requests, checked
+        path_id = quote(str(message.id), safe="")  # an id may be any text, a header may not
+        shown = describe(server, view, link, client_key(link, message.namespace, message.id), message)
+        return JSONResponse(shown, 201, {"Location": f"/v1/subscriptions/{path_id}"})
+    rows = Rows(pace, most_bytes=None)  # the request was bounded
+    for (link, _), message in zip(requests, checked, strict=True):
+        await rows.add(describe(server, view, link, client_key(link, message.namespace, message.id), message))
+    return rows.response("subscriptions", {"next": None}, 201)
 
 
 async def _drafted_requests(
@@ -256,8 +260,13 @@ async def listing(request: Request) -> Response:
     )
     cut = itertools.islice(keys, start, start + limit + 1)
     page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # a subscription may end meanwhile
-    shown = [describe(server, view, *key) for key in page[:limit] if key in subscriptions]
-    return JSONResponse({"subscriptions": shown, "next": start + limit if len(page) > limit else None})
+    rows, end = Rows(server.pace(view.rights.principal)), start + len(page)
+    for key in page[:limit]:
+        message = subscriptions.get(key)  # None: it has ended meanwhile
+        if message is not None and not await rows.add(describe(server, view, *key, message)):
+            break
+        start += 1
+    return rows.response("subscriptions", {"next": start if start < end else None})
 
 
 async def show(request: Request) -> Response:
@@ -379,6 +388,9 @@ def _text(filter: str | dict[str, Any]) -> str:
 
 
 def _read(document: dict[str, Any], kind: type[Written]) -> Written:
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        check_metadata(len(metadata))
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:

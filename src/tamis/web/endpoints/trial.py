@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from tamis.errors import EventError, ModelError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, id_order
@@ -28,13 +28,14 @@ from tamis.web.bodies import read_json
 from tamis.web.covering import Around
 from tamis.web.server import Server, server_of, shown_event
 from tamis.web.views import View
+from tamis.web.work.rows import Rows
 
 __all__ = ["MOST_SHOWN", "matching", "trial"]
 
 #: Moments and events.
 Recent = list[tuple[float, m.Published]]
 
-#: Matching events and covered subscriptions in one answer; all are counted.
+#: Matching events and subscriptions in one answer, if they have no more bytes than a page; all are counted.
 MOST_SHOWN = 200
 
 
@@ -55,16 +56,20 @@ async def trial(request: Request) -> Response:
                 return Response(status_code=HTTPStatus.NO_CONTENT)  # no client reads the answer
             filters = await asyncio.to_thread(view.compile, source, namespace)  # up to 60 ms
             around = await server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
-    return JSONResponse(
+    rows = Rows(server.pace(view.rights.principal))
+    for at, event in reversed(matched[-MOST_SHOWN:]):
+        if not await rows.add(shown_event(server, at, event)):
+            break
+    return rows.response(
+        "events",
         {
             "examined": len(recent),
             "matched": len(matched),
             "first": round(recent[0][0] * 1e6) if recent else None,
             "last": round(recent[-1][0] * 1e6) if recent else None,
             "moments": [round(at * 1e6) for at, _ in matched],
-            "events": [shown_event(server, at, event) for at, event in reversed(matched[-MOST_SHOWN:])],
             **(around._asdict() if covering else dict.fromkeys(Around._fields)),
-        }
+        },
     )
 
 
@@ -78,19 +83,22 @@ async def matching(request: Request) -> Response:
     async with server.searches.turn(view.rights.principal):
         readers = await server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
-    return JSONResponse(await asyncio.to_thread(_named, server.broker.subscriptions, readers, namespace))
+    first, count = await asyncio.to_thread(_first_of, server.broker.subscriptions, readers, namespace)
+    rows = Rows(server.pace(view.rights.principal))
+    for message in first:
+        text = m.about(message).text or message.filter.decode()
+        if not await rows.add({"id": message.id, "namespace": namespace, "filter": text}):
+            break
+    return rows.response("subscriptions", {"count": count})
 
 
-def _named(subscriptions: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str) -> dict[str, Any]:
+def _first_of(
+    subscriptions: Mapping[tuple[Link, str], m.Subscribe], readers: Readers, namespace: str
+) -> tuple[list[m.Subscribe], int]:
     """Return the first subscriptions by id of those that match, and how many do; one may have ended meanwhile."""
     keys = ((link, client_key(link, namespace, reader.id)) for link, wanting in readers.items() for reader in wanting)
     messages = [message for key in keys if (message := subscriptions.get(key)) is not None]
-    first = heapq.nsmallest(MOST_SHOWN, messages, key=lambda message: id_order(message.id))
-    shown = [
-        {"id": message.id, "namespace": namespace, "filter": m.about(message).text or message.filter.decode()}
-        for message in first
-    ]
-    return {"subscriptions": shown, "count": len(messages)}
+    return heapq.nsmallest(MOST_SHOWN, messages, key=lambda message: id_order(message.id)), len(messages)
 
 
 async def _read_request(request: Request, server: Server) -> tuple[View, str, dict[str, Any]]:

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from tamis.algebra.evaluate import matches
 from tamis.algebra.explain import explain
 from tamis.model.schema import Schema
@@ -51,12 +53,17 @@ def explain_event(text: str, _: Sequence[bytes]) -> object:
     return explain(schema.event(raw), raw, arguments["filter"], schema, arguments["name"]).as_json()
 
 
-def compare_policies(text: str, payloads: Sequence[bytes]) -> object:
-    """Return what each policy costs; the simulator is imported at the first call."""
-    from tamis.web.work.comparing import compared
+def compare_policies(text: str, blobs: Sequence[bytes]) -> object:
+    """Return what each policy costs; ``blobs`` are the filters of the subscriptions, then the events."""
+    from tamis.web.work.comparing import compared  # the simulator is imported at the first call
 
     arguments = json.loads(text)
-    return compared(arguments, _content(arguments), payloads)
+    count = len(arguments["subscriptions"])
+    arguments["subscriptions"] = [
+        (id, msgspec.json.decode(filter), namespace)
+        for (id, namespace), filter in zip(arguments["subscriptions"], blobs[:count], strict=True)
+    ]
+    return compared(arguments, _content(arguments), blobs[count:])
 
 
 JOBS: dict[str, Job] = {"try": try_filter, "explain": explain_event, "compare": compare_policies}

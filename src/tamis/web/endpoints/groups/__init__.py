@@ -1,5 +1,5 @@
 """Endpoints for consumers that share the queue of a subscription, and for webhooks.
 
-`consumers` lets programs take and settle messages; `dead_letters` lists, replays and drops what was taken too often;
-`webhooks` has messages sent to an endpoint.
+`consumers` lets programs take and settle messages; `dead_letters` lists, replays and drops what was taken too often,
+and `letters` knows whose each letter is; `webhooks` has messages sent to an endpoint.
 """

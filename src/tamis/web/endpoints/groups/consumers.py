@@ -22,10 +22,13 @@ from tamis.routing.edge.limits import MAX_NAME
 from tamis.routing.edge.link_names import client_of, dead_letters_link
 from tamis.web.bodies import read_json
 from tamis.web.endpoints.delivery_log import Log
+from tamis.web.endpoints.groups.letters import bodies_of
 from tamis.web.endpoints.subscriptions import demand_owner, find
+from tamis.web.intake import principal_of
 from tamis.web.server import Server, server_of
+from tamis.web.work.rows import Rows
 
-__all__ = ["bodies_of", "convert", "queue", "settle", "take"]
+__all__ = ["convert", "queue", "settle", "take"]
 
 #: Messages of one request, and seconds that they may be held and waited for.
 MOST_TAKEN, MOST_SECONDS, MOST_WAIT = 256, 3_600.0, 20.0
@@ -79,9 +82,10 @@ async def take(request: Request) -> Response:
             server.access.demand_live(server.rights(request))
     finally:
         server.driver.unwatch(link, news)
-    log, bodies = Log(server, link), bodies_of(server, link, taken.numbers)
-    shown = [log.shown(number, bodies[number]) | {"deliveries": taken.numbers[number]} for number in taken.numbers]
-    return JSONResponse({"messages": shown})
+    log, rows = Log(server, link), Rows(server.pace(principal_of(request)), most_bytes=None)  # `Take` bounds them
+    for number, body in bodies_of(server.broker.stream(link), list(taken.numbers)):
+        await rows.add(log.shown(number, body) | {"deliveries": taken.numbers[number]})
+    return rows.response("messages")
 
 
 async def settle(request: Request) -> Response:
@@ -126,24 +130,13 @@ def convert(document: dict[str, Any], kind: type[Any]) -> Any:
         raise ModelError(f"{error} (known fields: {fields})") from None
 
 
-def bodies_of(server: Server, link: Link, numbers: Any) -> dict[int, bytes]:
-    """Return the bodies of messages by number, from disk."""
-    wanted_numbers, bodies = set(numbers), dict[int, bytes]()
-    stream = server.broker.stream(link)
-    position, last = min(wanted_numbers, default=1) - 1, max(wanted_numbers, default=0)
-    while position < last and (page := stream.read(position, 256)):
-        bodies |= {number: body for number, body in page if number in wanted_numbers}
-        position = page[-1][0]
-    return bodies
-
-
 async def _take(server: Server, link: Link, body: TakeRequest, most: int) -> Taken:
     """Take messages; those that were taken too often go to the dead letters first."""
     while True:
         taken: Taken = await server.driver.ask(Take(link, body.consumer, body.limit, body.seconds, most))
         if not taken.worn:
             return taken
-        letters = tuple(bodies_of(server, link, taken.worn).items())
+        letters = tuple(bodies_of(server.broker.stream(link), taken.worn))
         await server.driver.ask(Bury(link, dead_letters_link(link), letters, most))
         if taken.numbers:
             return taken

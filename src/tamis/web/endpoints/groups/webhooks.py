@@ -24,6 +24,7 @@ from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.groups.consumers import convert, queue
 from tamis.web.endpoints.subscriptions import demand_owner
 from tamis.web.server import Server, server_of
+from tamis.web.work.rows import Rows
 
 __all__ = ["delete", "listing", "put", "resume", "rotate", "show", "suspend"]
 
@@ -128,13 +129,18 @@ async def listing(request: Request) -> Response:
         whole_number(query.get(name, default), name, most)
         for name, default, most in (("after", "0", 2**53), ("limit", "100", MAX_PAGE))
     )
-    shown = []
+    rows, number, next_after = Rows(server.pace(view.rights.principal)), 0, None
     for (link, _), subscription in list(server.broker.subscriptions.items()) if server.webhooks.all else ():
         hook = server.webhooks.all.get(link)
         if hook is not None and view.rights.sees(subscription.namespace) and _is_mine(view.rights, subscription):
-            shown.append(_described(server, link, subscription, hook, with_url=False))
-    page = shown[start : start + limit]
-    return JSONResponse({"webhooks": page, "next": start + limit if len(shown) > start + limit else None})
+            if number >= start:
+                described = _described(server, link, subscription, hook, with_url=False)
+                if len(rows) == limit or not await rows.add(described):
+                    next_after = number
+                    break
+            number += 1
+        await rows.breathe()
+    return rows.response("webhooks", {"next": next_after})
 
 
 async def _subscription(request: Request) -> tuple[Server, Link, m.Subscribe, Rights]:
