@@ -126,7 +126,9 @@ def test_the_password_of_the_database_reaches_libpq() -> None:
         variable = Path(compose["services"][name]["environment"]["PGPASSFILE"])
         assert variable.parent == Path("/run/secrets")
         assert variable.name in compose["services"][name]["secrets"]
-        assert re.search(rf"^chmod 600 .*\b{variable.name}\b.*&& sudo chown 10001 .*\b{variable.name}\b", readme, re.MULTILINE)
+        assert re.search(
+            rf"^chmod 600 .*\b{variable.name}\b.*&& sudo chown 10001 .*\b{variable.name}\b", readme, re.MULTILINE
+        )
 
 
 def test_the_readme_makes_tokens_where_a_broker_serves_and_names_hosts() -> None:
