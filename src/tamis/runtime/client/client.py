@@ -30,7 +30,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
-from tamis.runtime.client.broker_url import check_broker_url
+from tamis.runtime.broker_url import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.deliveries import ClientSubscription

@@ -20,7 +20,7 @@ import msgspec
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.runtime.client.broker_url import check_broker_url
+from tamis.runtime.broker_url import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted
 from tamis.runtime.dialling import words_of_failure
 
