@@ -108,3 +108,32 @@ def test_pods_are_closed_and_the_service_leads_to_the_one_that_serves() -> None:
         one["metadata"]["name"] for one in kinds["StatefulSet"]["spec"]["volumeClaimTemplates"]
     }
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_the_password_of_the_database_reaches_libpq() -> None:
+    """libpq ignores a pgpass that a group may read, and fsGroup lets its group read every file of a secret."""
+    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    [pod] = [one["spec"]["template"]["spec"] for one in read_yaml("kubernetes.yaml") if one["kind"] == "StatefulSet"]
+    [container] = pod["containers"]
+    variables = {one["name"]: one for one in container["env"]}
+    assert "PGPASSFILE" not in variables or "fsGroup" not in pod["securityContext"]
+    secret = variables["PGPASSWORD"]["valueFrom"]["secretKeyRef"]
+    assert f"kubectl create secret generic {secret['name']} --from-literal={secret['key']}=" in text
+    # Compose mounts the file with the owner and mode that it has on the host.
+    [compose] = read_yaml("compose.yaml")
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    for name in ("broker-1", "broker-2"):
+        variable = Path(compose["services"][name]["environment"]["PGPASSFILE"])
+        assert variable.parent == Path("/run/secrets")
+        assert variable.name in compose["services"][name]["secrets"]
+        assert re.search(
+            rf"^chmod 600 .*\b{variable.name}\b.*&& sudo chown 10001 .*\b{variable.name}\b", readme, re.MULTILINE
+        )
+
+
+def test_the_readme_makes_tokens_where_a_broker_serves_and_names_hosts() -> None:
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    [made] = [line for line in readme.splitlines() if "serve token add" in line]
+    assert " exec $serving " in made
+    assert "`hosts`" in readme
+    assert "421" in readme

@@ -72,3 +72,15 @@ def test_the_page_on_text_rules_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [fields] = blocks(page, "toml")
     Path("fields.toml").write_text(fields)
     assert read_fields(Path("fields.toml")).attributes("User") == ("user.name", "winlog.user")
+
+
+def test_the_tests_that_the_page_on_bridges_names_are_there() -> None:
+    page = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if "tests/server/test_" in line]
+    assert len(rows) == 3
+    for row in rows:
+        [path] = re.findall(r"tests/server/test_\w+\.py", row)
+        names = re.findall(r"\btest_[a-z_]+(?=`)", row)
+        assert names, row
+        for name in names:
+            assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")

@@ -14,7 +14,10 @@ import pytest
 
 from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.attacks.callers import tokens_beside
-from tests.server.processes import BrokerProcess, ask, running
+from tests.server.postgres import PostgresServer, needs_postgres, postgres
+from tests.server.processes import BrokerProcess, ask, running, wait_until
+
+__all__ = ["postgres"]
 
 
 def mode(path: Path) -> int:
@@ -46,6 +49,19 @@ def test_the_files_of_a_broker_are_its_own(tmp_path: Path) -> None:
     with running(broker):
         assert ask(f"{broker.url}/v1/events", "POST", {"n": 2}).status == 200
         check(tmp_path / "data")
+
+
+@needs_postgres
+@pytest.mark.usefixtures("no_umask")
+def test_the_files_of_a_broker_with_postgresql_are_its_own(postgres: PostgresServer, tmp_path: Path) -> None:
+    config = f'data = "{tmp_path / "data"}"\nstore = "{postgres.url}"\n'
+    tokens_beside(tmp_path).add("alice")
+    with running(BrokerProcess(tmp_path, config)) as (broker,):
+        assert ask(f"{broker.url}/healthz").status == 200
+        wait_until(lambda: (tmp_path / "data" / "tokens.version").exists(), "the copy of the tokens in the store")
+        files = {path.name: mode(path) for path in (tmp_path / "data").iterdir()}
+    assert {"head", "tokens.json", "tokens.version"} <= set(files)
+    assert set(files.values()) == {0o600}, files
 
 
 @pytest.mark.usefixtures("no_umask")

@@ -54,6 +54,37 @@ def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) 
     assert ask(f"{broker.url}/v1/subscriptions/by-hand").status == 200  # of no set
 
 
+def test_options_of_rules_reach_the_broker(broker: BrokerProcess, tmp_path: Path) -> None:
+    url, file = ("--url", broker.url), tmp_path / "rules.jsonl"
+    rule = {"id": "narrow", "filter": "loud > 1"}
+    ask(f"{broker.url}/v1/events", "POST", {"loud": 0, "place": "here"})
+
+    def write(**options: Any) -> None:
+        file.write_text(json.dumps(rule | options))
+
+    def options() -> list[Any]:
+        shown = ask(f"{broker.url}/v1/subscriptions/narrow").json
+        return [shown[name] for name in ("durable", "fields", "max_deliveries")]
+
+    write(fields=["loud"], max_deliveries=4)
+    assert apply(str(file), *url, "--set", "o")[0] == 0
+    assert options() == [True, ["loud"], 4]
+    assert apply(str(file), *url, "--set", "o", "--dry-run")[1]["same"] == 1
+    write(durable=False, max_deliveries=7)
+    code, report = apply(str(file), *url, "--set", "o")
+    assert (code, kinds_of(report)) == (0, {"narrow": "changed"})
+    assert report["rules"][0]["options"] == {
+        "durable": [True, False],
+        "fields": [["loud"], []],
+        "max_deliveries": [4, 7],
+    }
+    assert options() == [False, None, 7]
+    write(max_deliveries=5_000)
+    ask(f"{broker.url}/v1/subscriptions/narrow", "DELETE")
+    code, problem = apply(str(file), *url, "--set", "o")
+    assert (code, "rules.jsonl, line 1: rule 'narrow': " in problem, "max_deliveries" in problem) == (2, True, True)
+
+
 def test_what_belongs_to_others_is_not_touched(broker: BrokerProcess, tmp_path: Path) -> None:
     url, file = ("--url", broker.url), tmp_path / "taken.cql2"
     file.write_text("taken > 1")
@@ -86,7 +117,7 @@ def test_a_snapshot_becomes_what_files_say(tmp_path: Path) -> None:
     code, report = apply(str(rules), *options, "--dry-run")
     assert (code, {one["id"]: one["fired"] for one in report["rules"]}) == (1, {"strong": 2, "weak": 1})
     assert apply(str(rules), *options)[0] == 0
-    rules.write_text('{"id": "strong", "filter": "mag >= 6"}')
+    rules.write_text('{"id": "strong", "filter": "mag >= 6", "max_deliveries": 3}')  # a snapshot delivers nothing
     code, report = apply(str(rules), *options)
     assert [(one["what"], one["fired_before"], one["fired"]) for one in report["rules"]] == [
         ("changed", 2, 1),
@@ -94,6 +125,8 @@ def test_a_snapshot_becomes_what_files_say(tmp_path: Path) -> None:
     ]
     saved = {one.id: one.text for one in tamis.Engine.load(directory)}
     assert saved == {"by-hand": "mag >= 1", "strong": "mag >= 6"}
+    code, report = apply(str(rules), *options, "--dry-run")
+    assert (code, report["same"]) == (0, 1)
 
 
 SIGMA = """

@@ -284,6 +284,16 @@ def test_a_check_finds_damage_and_changes_nothing(broker_files: Path, tmp_path: 
     assert not (tmp_path / "backup").exists()
 
 
+def test_a_check_tells_a_missing_database_from_a_wrong_directory(broker_files: Path, tmp_path: Path) -> None:
+    shutil.copytree(broker_files, tmp_path / "data")
+    (tmp_path / "data" / "broker.sqlite").unlink()
+    code, found = shell("check", "--data", tmp_path / "data")
+    assert (code, "the database of this broker is missing" in found["problem"]) == (1, True)
+    (tmp_path / "empty").mkdir()
+    wrong = CliRunner().invoke(app, ["serve", "check", "--data", str(tmp_path / "empty")])
+    assert (wrong.exit_code, "there is no broker here" in wrong.stderr) == (2, True)
+
+
 def test_a_check_finds_a_page_that_was_overwritten(broker_files: Path, tmp_path: Path) -> None:
     write_backup(broker_files, tmp_path / "data")
     file = tmp_path / "data" / "broker.sqlite"

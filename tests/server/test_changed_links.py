@@ -7,10 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from tamis.cli.main import app
+from tamis.node import records
+from tamis.runtime.broker.config import LinkConfig
+from tamis.runtime.links.overrides import LinkOverride, settle_links
 from tests.server.processes import BrokerProcess, a_line, ask, running, wait_until
 
 
@@ -128,6 +132,13 @@ def test_a_link_that_is_removed_and_added_again_repeats_nothing(tmp_path: Path) 
         ("c", {"ca_file": "/etc/passwd"}, 400, "expected the name of a file in"),
         ("c", {"token_env": "HOME"}, 400, "token_env is for the configuration file"),
         ("c", {"url": "http://other.example", "token_file": "t"}, 400, "other.example"),
+        ("c", {"url": "ftp://a"}, 400, "link 'c': expected the address of a broker, such as https://"),
+        ("c", {"url": "nonsense"}, 400, "got 'nonsense'"),
+        ("c", {"url": "http://h:99999"}, 400, "Port out of range"),
+        ("c", {"url": "http://"}, 400, "got 'http://'"),
+        ("c", {"url": "http://a", "standbys": ["http://b:0"]}, 400, "got 'http://b:0'"),
+        ("c", {"url": "https://a", "token_file": "missing"}, 400, "token_file: there is no file 'missing' in "),
+        ("c", {"url": "https://a", "ca_file": "missing"}, 400, "ca_file: there is no file 'missing' in "),
         ("c", {"resend_from": "d"}, 404, "there is no link 'd'"),
         ("c", {"resend_from": 1}, 400, "expected the name of a link"),
         ("c", {"uri": "x"}, 400, "uri"),
@@ -140,6 +151,20 @@ def test_what_is_wrong_with_a_new_link_is_said(
     answer = ask(f"{lonely.url}/v1/links/{name}", "PUT", settings)
     assert (answer.status, words in answer.json["error"]) == (status, True), answer.json
     assert list(command(lonely)) == ["b"]
+
+
+@pytest.mark.parametrize("action", ["add", "remove", "skip", "resume"])
+def test_a_link_without_a_name_is_refused_before_the_broker_is_asked(action: str) -> None:
+    done = CliRunner().invoke(app, ["serve", "links", action, "", "--url", "http://127.0.0.1:1"])
+    assert (done.exit_code, "BROKER: expected the name of the broker at the other end" in done.stderr) == (2, True)
+
+
+def test_an_address_that_an_earlier_release_took_does_not_keep_the_broker_from_starting() -> None:
+    bad = LinkConfig("south", "ftp://a", standbys=("http://b",), token_file="t")
+    record = {records.LINK_OVERRIDE.key("south"): msgspec.json.encode(LinkOverride(bad, None))}
+    settled = settle_links([], record, "data")
+    assert settled.links == {"south": LinkConfig("south")}
+    assert "it is not dialled: link 'south': expected the address of a broker" in settled.notes[0]
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,12 @@ def test_in_the_shell(broker: BrokerProcess) -> None:
     assert (code, [json.loads(line)["event"] for line in listed.splitlines()]) == (0, [{"shell": 3}])
     code, problem = run("dead-letters", "drop", "shell")
     assert (code, "--cursor" in problem) == (2, True)
+    code, problem = run("dead-letters", "drop", "shell", "--all", "--cursor", "1-1")
+    assert (code, "--all and --cursor were both given" in problem) == (2, True)
+    cursor = json.loads(listed)["cursor"]
+    gone = cursor.replace("-", "-9")
+    code, problem = run("dead-letters", "drop", "shell", "--cursor", gone)
+    assert (code, f"shell has no dead letter {gone}" in problem) == (1, True)
     assert run("dead-letters", "replay", "shell", "--all") == (0, "1 replayed\n")
     assert run("dead-letters", "drop", "shell", "--all", "--json") == (0, '{\n  "drop": 0\n}\n')
 

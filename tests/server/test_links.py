@@ -126,6 +126,8 @@ def test_a_subscription_that_waits_for_a_neighbour_says_for_which(tmp_path: Path
     [
         ({"standby": True}, "standby needs a store"),
         ({"store": "mysql://db/tamis"}, "expected postgresql://"),
+        ({"links": (LinkConfig("north", "ftp://a"),), "schema": "s"}, "link 'north': expected the address of a broker"),
+        ({"links": (LinkConfig("north", "http://[a"),), "schema": "s"}, "link 'north': 'http://\\[a': Invalid IPv6"),
         ({"links": (LinkConfig("north", standbys=("http://127.0.0.1:1",)),), "schema": "s"}, "for a link with a url"),
         (
             {

@@ -13,7 +13,7 @@ from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.runtime.bridges.content import destination_of, event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace
+from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace, check_topic_filter
 from tests.server.forks import pipe_program
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
 from tests.server.processes import HANGS, STOPS, BrokerProcess, read_line, running
@@ -116,6 +116,9 @@ def test_messages_become_events_and_matches_topics() -> None:
         (BridgePlan("http://b", subscriptions={"a": "TRUE"}, out="x.>"), "no wildcards"),
         (BridgePlan("http://b", subscriptions={"a": "TRUE"}, out="x/{a.b}"), "no wildcards"),
         (BridgePlan("http://b", "n" * 65, ("a",)), "--name: expected 1 to 64"),
+        (BridgePlan("http://b", subscriptions={"hot": "x >"}, out="a"), "--subscribe, filter of 'hot': expected"),
+        (BridgePlan("http://b", sources=("a",), dead_letters=Path("/nodir/x")), "/nodir/x: there is no folder /nodir"),
+        (BridgePlan("http://b", sources=("a",), dead_letters=Path("/tmp")), "/tmp is a directory, not a file"),
     ],
 )
 def test_a_plan_that_cannot_work_says_why(plan: BridgePlan, problem: str) -> None:
@@ -134,6 +137,31 @@ def test_a_plan_that_cannot_work_says_why(plan: BridgePlan, problem: str) -> Non
 def test_an_address_that_is_none_says_why(url: str, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         MqttPlace.parse(url)
+
+
+@pytest.mark.parametrize(
+    ("topics", "problem"),
+    [
+        ("sensors/#/x", "# is allowed at the end only"),
+        ("sensors#", "# is allowed at the end only"),
+        ("sensors/a+/x", "+ stands for a whole level"),
+        ("", "expected a topic"),
+        ("$share/group/", "expected a topic"),
+        ("x" * 65_536, "at most 65,535 bytes"),
+        ("a\0b", "without NUL"),
+        ("a\udcffb", "expected UTF-8 text"),
+    ],
+)
+def test_topics_are_checked_before_a_broker_is_asked(topics: str, problem: str) -> None:
+    for more in ((), ("--dry-run",)):
+        words = ["bridge", "mqtt", "--mqtt", "mqtt://127.0.0.1:1", "--url", "http://127.0.0.1:1", "--in", topics]
+        answer = CliRunner().invoke(app, [*words, *more])
+        assert (answer.exit_code, "--in" in answer.stderr, problem in answer.stderr) == (2, True, True), answer.stderr
+
+
+@pytest.mark.parametrize("topics", ["#", "+", "a/#", "a/+/b", "/", "/a", "$SYS/#", "$share/group/a/#"])
+def test_topics_of_mqtt_are_accepted(topics: str) -> None:
+    check_topic_filter(topics)
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

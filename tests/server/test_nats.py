@@ -221,7 +221,11 @@ def test_a_stream_that_is_not_there_or_keeps_by_interest_is_an_error_that_says_s
     words = ["bridge", "nats", "--nats", servers[0].url, "--url", broker.url, "--in", "sensors.>"]
     answer = CliRunner().invoke(app, words)
     assert answer.exit_code == 2
-    assert "no stream has subject 'sensors.>'" in answer.stderr
+    assert "--in: no stream has subject 'sensors.>'; make one" in answer.stderr
+    assert "None" not in answer.stderr  # the client's own text: code=None err_code=None description='None'
+    answer = CliRunner().invoke(app, [*words, "--stream", "NOPE", "--dry-run"])
+    assert answer.exit_code == 2
+    assert answer.stderr.strip().endswith("--stream: there is no stream 'NOPE'")
     make_streams(servers, "interest")
     answer = CliRunner().invoke(app, [*words, "--subscribe", "a=n > 0", "--out", "elsewhere.{n}"])
     assert answer.exit_code == 2

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import DiskFullError, LeaseLostError, ModelError, StoreError
 from tamis.node.effects import Persist
-from tamis.runtime.disk.head import Head
+from tamis.runtime.disk.head import HEAD, Head
+from tamis.runtime.stores import postgres_connections
 from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.lease import Lease
 from tamis.runtime.stores.postgres_store import PostgresStore
@@ -310,10 +312,79 @@ def test_a_restored_database_begins_a_new_life(engine: PostgresEngine) -> None:
         assert [one.deed.what for one in again.read_audit()] == ["restore", "subscribe"]
 
 
-@pytest.mark.parametrize("command", [["backup", "TARGET"], ["check"], ["compact"], ["migrate"], ["audit"]])
-def test_commands_for_files_name_what_postgresql_has_instead(tmp_path: Path, command: list[str]) -> None:
+def restore(engine: PostgresEngine, name: str = "") -> Result:
+    options = ["--store", engine.server.url, "--name", name or engine.name, "--data", str(engine.directory)]
+    return CliRunner().invoke(app, ["serve", "restore", *options])
+
+
+def test_a_restore_that_is_refused_leaves_the_head(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head is what notices an older copy; without it the broker would start on one and use numbers twice."""
+    with opened(engine) as store:
+        store.load()
+        store.commit([Persist(("epoch",), b"5"), Persist(("schema",), b"1")], now=0)
+        store.commit(history(random.Random(4), 1)[0], now=1)
+        head = (engine.directory / HEAD).read_bytes()
+        monkeypatch.setattr(postgres_connections, "LEASE_SECONDS", -1.0)  # do not wait for the holder
+        refused = restore(engine)
+        assert (refused.exit_code, "another broker is alive" in refused.stderr) == (2, True)
+        assert (engine.directory / HEAD).read_bytes() == head
+    engine.execute("UPDATE books SET number = 1, records = 9")
+    refused = restore(engine)
+    assert (refused.exit_code, "records were kept" in refused.stderr) == (2, True)
+    assert (engine.directory / HEAD).read_bytes() == head
+
+
+def test_a_restore_of_a_broker_that_is_not_in_the_database_makes_nothing(engine: PostgresEngine) -> None:
+    with opened(engine) as store:
+        store.load()
+        store.commit([Persist(("epoch",), b"5")], now=0)
+    refused = restore(engine, "typo")
+    assert refused.exit_code == 2
+    problem, _, names = refused.stderr.strip().partition("; brokers: ")
+    assert problem.endswith("there is nothing of a broker 'typo' in it")
+    assert engine.name in names.split(", ")
+    with contextlib.closing(engine.server.connect()) as db:
+        assert db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'tamis_typo'").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["backup", "TARGET"], "copy it with pg_dump"),
+        (["check"], "run pg_amcheck"),
+        (["compact"], "autovacuum compacts it"),
+        (["migrate"], "there is nothing to migrate"),
+        (["audit"], "ask the running broker for its audit, with --url instead of --data"),
+    ],
+)
+def test_commands_for_files_name_what_postgresql_has_instead(tmp_path: Path, command: list[str], advice: str) -> None:
     Head(tmp_path).close()
     arguments = [str(tmp_path / "backup") if part == "TARGET" else part for part in command]
     run = CliRunner().invoke(app, ["serve", *arguments, "--data", str(tmp_path)])
-    assert run.exit_code != 0
-    assert "in PostgreSQL: copy it with pg_dump" in (run.output + str(run.exception))
+    assert run.exit_code == 2  # 1 is what `check` calls damage
+    assert f"is in PostgreSQL, not in files: {advice}" in " ".join(run.stderr.split())
+    assert "damaged" not in run.output
+
+
+def test_a_server_that_refuses_the_connection_is_not_said_to_be_silent(engine: PostgresEngine) -> None:
+    for url, problem in (
+        (engine.server.url.replace("/postgres?", "/nodb?"), 'database "nodb" does not exist'),
+        (engine.server.url.replace("tamis@", "nobody@"), 'role "nobody" does not exist'),
+    ):
+        with pytest.raises(StoreError) as refused:
+            PostgresStore(url, engine.name, engine.directory)
+        assert refused.value.problem == f"PostgreSQL refuses the connection: {problem}"
+
+
+def test_a_connection_that_is_lost_puts_no_line_of_psycopg_into_the_log(
+    engine: PostgresEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lose(database: Database) -> None:
+        engine.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        while True:
+            database.execute("SELECT 1")
+
+    with opened(engine) as store:
+        store.load()
+        assert not store._writer.write(lose)
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("psycopg")] == []

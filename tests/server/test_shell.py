@@ -55,6 +55,41 @@ def test_publish_and_subscribe_in_the_shell(broker: BrokerProcess, tmp_path: Pat
     assert "line 2" in bad.stderr
 
 
+COMMANDS = [
+    "dead-letters list s",
+    "consume s --consumer c",
+    "webhooks list",
+    "serve links",
+    "serve audit",
+    "publish {}",
+    "subscribe n>0",
+]
+
+
+@pytest.mark.parametrize("url", ["ftp://a", "nonsense", "http://h:99999", "http://"])
+@pytest.mark.parametrize("command", [*COMMANDS, "apply RULES"])
+def test_what_is_no_address_of_a_broker_is_refused(tmp_path: Path, command: str, url: str) -> None:
+    (tmp_path / "rule.cql2").write_text("n > 0")
+    words = [str(tmp_path) if word == "RULES" else word for word in command.split()]
+    done = CliRunner().invoke(app, [*words, "--url", url])
+    assert done.exit_code == 2
+    assert "the address of a broker" in done.stderr or "Port out of range" in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_broker_that_is_away_is_named_soon_and_in_plain_words(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tamis.cli.broker.consume.PATIENCE", 0.2)
+    monkeypatch.setattr("tamis.cli.broker.publish.FIRST_ANSWER_SECONDS", 0.3)
+    done = CliRunner().invoke(app, [*command.split(), "--url", "http://127.0.0.1:1"])
+    assert (done.exit_code, "connection refused" in done.stderr) == (2, True), done.stderr
+    assert "urlopen" not in done.stderr
+    assert ("trying again for" in done.stderr) == command.startswith("consume")
+    within = {"consume": " within 0.2 s", "publish": " within 0.3 s", "subscribe": " within 0.3 s"}
+    assert f"answer{within.get(command.split()[0], '')}: connection refused" in done.stderr.replace(
+        "answered", "answer"
+    )
+
+
 def test_tokens_are_added_listed_and_revoked(tmp_path: Path) -> None:
     def token(*arguments: str) -> Result:
         return CliRunner().invoke(app, ["serve", "token", *arguments, "--data", str(tmp_path)])

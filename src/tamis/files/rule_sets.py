@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,17 +20,25 @@ from tamis.model.subscription import SubscriptionId
 from tamis.model.types import Timestamp
 from tamis.model.values import UnfitError
 
-__all__ = ["SET", "FileRule", "Plan", "compare_rules", "read_rules"]
+__all__ = ["DELIVERY_OPTIONS", "SET", "FileRule", "Plan", "changed_options", "compare_rules", "read_rules"]
 
 #: The key in the metadata of a subscription that names its set.
 SET = "rules"
 
-_PLAIN, _TABLES, _SIGMA = (".txt", ".cql2"), (".jsonl", ".json", ".csv", ".parquet"), (".yml", ".yaml")
+#: What a rule says of its deliveries; a saved engine has none.
+DELIVERY_OPTIONS = ("durable", "fields", "max_deliveries")
+
+_PLAIN, _SIGMA = (".txt", ".cql2"), (".yml", ".yaml")
+_TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True)
 class FileRule:
-    """A subscription as files or a broker have it; ``expires`` is in microseconds UTC, ``place`` says where it is."""
+    """A subscription as files or a broker have it; ``expires`` is in microseconds UTC, ``place`` says where it is.
+
+    ``fields`` are the attributes that deliveries carry, all without them; ``max_deliveries`` is how often a message may
+    be taken, 0: as often as its readers like.
+    """
 
     id: SubscriptionId
     namespace: str
@@ -37,6 +46,9 @@ class FileRule:
     expires: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     place: str = field(default="", compare=False)
+    durable: bool = True
+    fields: tuple[str, ...] = ()
+    max_deliveries: int = 0
 
     @property
     def key(self) -> tuple[str, SubscriptionId]:
@@ -97,6 +109,16 @@ def compare_rules(new_rules: Iterable[FileRule], present: Iterable[FileRule]) ->
     return Plan(added, changed, list(unmatched.values()), same)
 
 
+def changed_options(old: FileRule, new: FileRule) -> dict[str, tuple[Any, Any]]:
+    """Return what differs between two rules besides their filters: the old and the new value by name.
+
+    >>> changed_options(FileRule("a", "n", "x > 1"), FileRule("a", "n", "x > 2", max_deliveries=5))
+    {'max_deliveries': (0, 5)}
+    """
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("expires", "metadata", *DELIVERY_OPTIONS)}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
 def _files(path: Path) -> Iterator[Path]:
     """Yield a file, or those of a folder that hold rules, in the order of their names."""
     if not path.exists():
@@ -107,8 +129,13 @@ def _files(path: Path) -> Iterator[Path]:
     suffixes = (*_PLAIN, *_TABLES, *_SIGMA)
     for file in sorted(path.rglob("*")):
         hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        if file.is_file() and not hidden and file.name.lower().removesuffix(".gz").endswith(suffixes):
-            yield file
+        if not file.is_file() or hidden or file.stem.upper() == "README":
+            continue
+        if not file.name.lower().removesuffix(".gz").endswith(suffixes):
+            # Its rules would be removed from the broker if the name is a slip.
+            names = ", ".join(suffixes)
+            raise TableError(f"{file}: not a file of rules by its name (known: {names}); rename it, or move it away")
+        yield file
 
 
 def _rules_of(file: Path) -> Iterator[FileRule]:
@@ -144,4 +171,38 @@ def _rule(record: Record, file: Path) -> FileRule:
         expires = None if record.expires is None else int(Timestamp().canonical(record.expires))
     except UnfitError as error:
         raise TableError(f"{location}: expires: {error}") from None
-    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), location)
+    try:
+        options = _options(record.others)
+    except ValueError as error:
+        raise TableError(f"{location}: {error}") from None
+    return FileRule(record.id, record.namespace, text, expires, dict(record.metadata), location, **options)
+
+
+def _options(others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a rule says of its deliveries, in a table of texts, too; `ValueError` names what is wrong."""
+    if unknown := [key for key in others if key not in DELIVERY_OPTIONS]:
+        names = ", ".join(("id", "filter", "namespace", "expires", "metadata", *DELIVERY_OPTIONS))
+        raise ValueError(f"unknown key {unknown[0]!r} (known: {names}); notes of your own belong into metadata")
+    readers = {"durable": _read_durable, "fields": _read_fields, "max_deliveries": _read_max_deliveries}
+    return {key: readers[key](value) for key, value in others.items() if value is not None}
+
+
+def _read_durable(value: Any) -> bool:
+    durable = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(durable, bool):
+        raise ValueError(f"durable: expected true or false, got {value!r}")
+    return durable
+
+
+def _read_fields(value: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"fields: expected a list of names of attributes, got {value!r}")
+    return tuple(names)
+
+
+def _read_max_deliveries(value: Any) -> int:
+    count = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ValueError(f"max_deliveries: expected a whole number, 0 or more, got {value!r}")
+    return count

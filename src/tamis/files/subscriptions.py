@@ -22,6 +22,7 @@ __all__ = ["Record", "SubscriptionFile"]
 
 _PLAIN = (".txt", ".cql2")
 _TEXTS = {name: String() for name in ("filter", "namespace", "expires")}
+_KEYS = ("id", *_TEXTS, "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Record:
     place: str
     #: The author's metadata, such as a title.
     metadata: Mapping[str, str] = field(default_factory=dict)
+    #: What else the row has; most commands ignore it.
+    others: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SubscriptionFile:
@@ -86,7 +89,10 @@ def _record(batch: Batch, i: int) -> Record:
     if id is None:
         id = batch.rows[i] if batch.lines is None else batch.lines[i]
     metadata = _metadata(row.get("metadata"))
-    return Record(source, checked_id(id), namespace, row.get("expires"), batch.rows[i], batch.place(i), metadata)
+    others = {key: value for key, value in row.items() if key not in _KEYS}
+    return Record(
+        source, checked_id(id), namespace, row.get("expires"), batch.rows[i], batch.place(i), metadata, others
+    )
 
 
 def _metadata(column_value: Any) -> dict[str, str]:

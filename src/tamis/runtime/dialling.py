@@ -9,7 +9,16 @@ from typing import Any
 
 from tamis.runtime.packets import SUBPROTOCOL
 
-__all__ = ["ATTEMPT_SECONDS", "BEAT", "FIRST_PAUSE", "dial", "longer_pause", "socket_errors", "websocket_url"]
+__all__ = [
+    "ATTEMPT_SECONDS",
+    "BEAT",
+    "FIRST_PAUSE",
+    "dial",
+    "longer_pause",
+    "socket_errors",
+    "websocket_url",
+    "words_of_failure",
+]
 
 #: Seconds before a broken connection is tried again, at first and at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -28,7 +37,8 @@ def websocket_url(url: str) -> str:
     >>> websocket_url("https://north.example:8443/")
     'wss://north.example:8443/v1/connect'
     """
-    return "ws" + url.rstrip("/").removeprefix("http").removeprefix("ws") + "/v1/connect"
+    scheme, _, rest = url.rstrip("/").partition("://")
+    return f"ws{scheme.lower().removeprefix('http').removeprefix('ws')}://{rest}/v1/connect"
 
 
 def longer_pause(pause: float, n_addresses: int) -> float:
@@ -85,3 +95,17 @@ def socket_errors() -> tuple[type[Exception], ...]:
     from websockets.exceptions import WebSocketException
 
     return (WebSocketException,)
+
+
+def words_of_failure(error: BaseException) -> str:
+    """Return in plain words why a broker was not reached.
+
+    >>> words_of_failure(ConnectionRefusedError(111, "Connection refused")), words_of_failure(TimeoutError("timed out"))
+    ('connection refused', 'timed out')
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be verified: {error.verify_message}"
+    if isinstance(error, ConnectionRefusedError):  # asyncio names all addresses that it tried, the system none
+        return "connection refused"
+    text = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]

@@ -72,6 +72,8 @@ def apply(
     if not set_name or not set_name.isprintable():
         raise ModelError("--set: a name of at least one printable character")
     file_rules = read_rules(rules, set_name)
+    if snapshot is not None:
+        file_rules = _without_deliveries(file_rules)
     Questions.of("rules", (Record(rule.filter, rule.id, rule.namespace, None, 0, rule.place) for rule in file_rules))
     target = _Broker(broker, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
     plan = target.plan(file_rules, adopt=adopt)
@@ -161,6 +163,22 @@ class _Snapshot:
         self._engine.save(self._directory)
 
 
+def _without_deliveries(rules: list[FileRule]) -> list[FileRule]:
+    """Return rules without what they say of deliveries, which a snapshot does not have; a line says so."""
+    from dataclasses import replace
+
+    from tamis.cli.screen import errors
+    from tamis.files.rule_sets import DELIVERY_OPTIONS, FileRule
+
+    plain = [replace(rule, **{name: getattr(FileRule, name) for name in DELIVERY_OPTIONS}) for rule in rules]
+    if count := sum(rule != bare for rule, bare in zip(rules, plain, strict=True)):
+        names = ", ".join(DELIVERY_OPTIONS)
+        errors().say(
+            f"{count:,} rules say how they are delivered ({names}); a snapshot has no deliveries and ignores it"
+        )
+    return plain
+
+
 def _source(text: str) -> Any:
     import msgspec
 
@@ -226,8 +244,15 @@ def _show(plan: Plan, counts: dict[Any, Counts], examined: int | None, *, json: 
         table = make_table("", "id", "namespace", "filter", "fired", right=("fired",))
         for row in rows[:_SHOWN]:
             filters = dict.fromkeys(filter(None, (row["before"], row["filter"])))
+            options = [f"{name}: {_shown(old)} -> {_shown(new)}" for name, (old, new) in row["options"].items()]
             figures = [f"{figure:,}" for figure in (row["fired_before"], row["fired"]) if figure is not None]
-            cells = (row["what"], str(row["id"]), row["namespace"], " -> ".join(filters), " -> ".join(figures))
+            cells = (
+                row["what"],
+                str(row["id"]),
+                row["namespace"],
+                "; ".join((" -> ".join(filters), *options)),
+                " -> ".join(figures),
+            )
             table.add_row(*map(plain, cells))
         output().print(table)
         if len(rows) > _SHOWN:
@@ -241,7 +266,15 @@ def _show(plan: Plan, counts: dict[Any, Counts], examined: int | None, *, json: 
         output().say(f"fired: for the last {examined:,} events")
 
 
+def _shown(value: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode()
+
+
 def _rows(plan: Plan, counts: dict[Any, Counts]) -> Iterable[dict[str, Any]]:
+    from tamis.files.rule_sets import changed_options
+
     words = {(False, True): "added", (True, True): "changed", (True, False): "removed"}
     for old_rule, new_rule in _pairs(plan):
         rule = new_rule or old_rule
@@ -253,6 +286,7 @@ def _rows(plan: Plan, counts: dict[Any, Counts]) -> Iterable[dict[str, Any]]:
             "namespace": rule.namespace,
             "before": None if old_rule is None else old_rule.filter,
             "filter": None if new_rule is None else new_rule.filter,
+            "options": {} if old_rule is None or new_rule is None else changed_options(old_rule, new_rule),
             "fired_before": fired_before,
             "fired": fired,
         }

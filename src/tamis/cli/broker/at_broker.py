@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from tamis.runtime.client.http_calls import HttpCalls
 
-__all__ = ["HERE", "Broker", "Namespace", "at_broker"]
+__all__ = ["FIRST_ANSWER_SECONDS", "HERE", "Broker", "Namespace", "at_broker"]
 
 Namespace = Annotated[
     str, typer.Option("--namespace", help="The namespace; events match subscriptions of the same namespace only.")
@@ -36,12 +36,19 @@ class Broker:
     def __repr__(self) -> str:
         return f"Broker({self.url})"
 
-    def calls(self, namespace: str = "default") -> HttpCalls:
-        """Return its HTTP interface; a call is tried once."""
+    def calls(self, namespace: str = "default", *, patience: float = 0.0) -> HttpCalls:
+        """Return its HTTP interface; a call is tried once, or for ``patience`` seconds, which a line says."""
+        from tamis.cli.screen import errors
         from tamis.runtime.client.http_calls import HttpCalls
 
-        return HttpCalls(self.url, self.token or "", namespace, patience=0.0, insecure=self.insecure)
+        def tell(problem: str) -> None:
+            errors().say(f"{self.url}: {problem}; trying again for {patience:g} s")
 
+        return HttpCalls(self.url, self.token or "", namespace, patience, self.insecure, tell)
+
+
+#: Seconds for the first answer of a broker to a person who waits for it.
+FIRST_ANSWER_SECONDS = 5.0
 
 #: The broker of a command that is told of none.
 HERE = Broker("http://127.0.0.1:8080")

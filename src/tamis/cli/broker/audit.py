@@ -76,7 +76,7 @@ def _stored(directory: Path) -> Iterator[dict[str, Any]]:
     from tamis.runtime.disk.checking import demand_database
     from tamis.runtime.stores.sqlite_store import SqliteStore
 
-    demand_database(directory)
+    demand_database(directory, "ask the running broker for its audit, with --url instead of --data")
     with contextlib.closing(SqliteStore(directory)) as store:
         store.load()
         next_number: int | None = None

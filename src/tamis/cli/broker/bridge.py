@@ -270,6 +270,8 @@ def _filters(texts: list[str]) -> dict[str, str]:
         id, equals, filter = text.partition("=")
         if not equals or not id.strip() or not filter.strip():
             raise ModelError(f"--subscribe: expected ID=FILTER, such as 'hot=celsius > 40'; got {text!r}")
+        if id.strip() in filters:
+            raise ModelError(f"--subscribe: the id {id.strip()!r} is given twice")
         filters[id.strip()] = filter.strip()
     return filters
 

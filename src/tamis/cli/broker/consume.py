@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tamis.cli.broker.at_broker import HERE, Broker, Namespace, at_broker
+from tamis.cli.failures import NO
 from tamis.cli.options import Json, examples
 
 __all__ = ["CONSUME_EPILOG", "LETTERS_EPILOG", "consume", "dead_letters"]
@@ -23,6 +24,9 @@ LETTERS_EPILOG = examples(
 )
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of a durable subscription made over HTTP.")]
+
+#: Seconds for which a consumer goes on trying while its broker is away.
+PATIENCE = 60.0
 
 
 class Action(StrEnum):
@@ -54,18 +58,13 @@ def consume(
 
     import msgspec
 
-    from tamis.runtime.client.consuming import consume as consume_from
+    from tamis.errors import ModelError
+    from tamis.runtime.client.consuming import Consumer
 
-    group = consume_from(
-        broker.url,
-        id,
-        consumer=consumer,
-        token=broker.token or "",
-        namespace=namespace,
-        seconds=seconds,
-        batch=min(batch, count or batch),
-        insecure=broker.insecure,
-    )
+    if not consumer:
+        raise ModelError("--consumer: expected a name that no other program of the group has")
+    calls = broker.calls(namespace, patience=PATIENCE)
+    group = Consumer(calls, id, consumer, seconds, min(batch, count or batch))
     for delivery in islice(group, count):
         shown: Any = (
             {"id": delivery.id, "event": delivery.event, "deliveries": delivery.deliveries} if json else delivery.event
@@ -86,31 +85,36 @@ def dead_letters(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """List, replay or drop the messages of a subscription that its consumers took too often."""
-    from tamis.cli.screen import output, write_json, write_json_lines
-    from tamis.errors import ModelError
-    from tamis.runtime.client.consuming import consume as consume_from
+    """List, replay or drop the messages of a subscription that its consumers took too often.
 
-    group = consume_from(
-        broker.url,
-        id,
-        consumer="dead-letters",
-        token=broker.token or "",
-        namespace=namespace,
-        insecure=broker.insecure,
-        seconds=1,
-    )
+    Exit code 1: a cursor is that of no dead letter.
+    """
+    from tamis.cli.screen import errors, output, write_json, write_json_lines
+    from tamis.errors import ModelError
+    from tamis.runtime.client.consuming import Consumer
+
+    group = Consumer(broker.calls(namespace), id, "dead-letters")
     if action is Action.LIST:
         write_json_lines(_letters(group))
         return
-    if bool(cursor) == all:
+    if cursor and all:
+        raise ModelError(
+            f"{action.value}: --all and --cursor were both given; name letters with --cursor, or say --all"
+        )
+    if not cursor and not all:
         raise ModelError(f"{action.value}: name letters with --cursor, or all of them with --all")
     change = group.replay if action is Action.REPLAY else group.drop
-    count = change(cursors=cursor) if cursor else _change_all(group, change)
+    changed = {letter: change(cursors=[letter]) for letter in cursor or ()}
+    count = sum(changed.values()) if cursor else _change_all(group, change)
     if json:
         write_json({action.value: count})
     else:
         output().say(f"{count:,} {'replayed' if action is Action.REPLAY else 'dropped'}")
+    missing = [letter for letter, n in changed.items() if not n]
+    if missing:
+        errors().say(f"error: {id} has no dead letter {', '.join(missing)}", "red")
+        errors().say(f"hint: tamis dead-letters list {id} shows those that are there")
+        raise typer.Exit(NO)
 
 
 def _letters(group: Any) -> list[dict[str, Any]]:

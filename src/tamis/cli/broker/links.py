@@ -108,7 +108,11 @@ def resume(name: Name, broker: Broker = HERE, json: Json = False) -> None:
 def _change(calls: HttpCalls, method: str, target: str, settings: dict[str, Any] | None = None) -> dict[str, Any]:
     import msgspec
 
+    from tamis.errors import ModelError
+
     name, _, action = target.rpartition("/") if method == "POST" else (target, "", "")
+    if not name.strip() or not name.isprintable():
+        raise ModelError(f"BROKER: expected the name of the broker at the other end, got {name!r}")
     path = f"/v1/links/{quote(name, safe='')}" + (f"/{action}" if action else "")
     answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=msgspec.json.encode(settings or {})))
     return answer

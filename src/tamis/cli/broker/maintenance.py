@@ -95,7 +95,7 @@ def check(
     from tamis.cli.screen import output, write_json
     from tamis.errors import StoreError
     from tamis.runtime.disk.backup import read_backup
-    from tamis.runtime.disk.checking import check_files
+    from tamis.runtime.disk.checking import NoFilesError, check_files
 
     directory = data if backup is None else backup
     if not directory.is_dir():  # a wrong path, which says nothing about any broker
@@ -103,6 +103,8 @@ def check(
     try:
         proofs = [] if backup is None else [_digests(len(read_backup(backup).files))]
         proofs += check_files(directory).proofs()
+    except NoFilesError:  # it says nothing about the state of any broker
+        raise
     except StoreError as error:
         if json:
             write_json({"directory": str(directory), "sound": False, "problem": str(error)})

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from tamis.errors import RefusedError
+from tamis.errors import ModelError, RefusedError
 
-__all__ = ["DeadLetters", "letter"]
+__all__ = ["DeadLetters", "check_dead_letters", "letter"]
 
 #: Bytes of the file; a bridge that would write more stops, so that a sender of nonsense cannot fill a disk.
 MAX_BYTES = 1 << 30
@@ -35,6 +35,16 @@ def letter(direction: str, source: str, payload: bytes, reason: str, **more: Any
         content = {"payload_base64": msgspec.to_builtins(payload)}
     moment = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"at": moment, "direction": direction, "source": source, "reason": reason, **more, **content}
+
+
+def check_dead_letters(path: Path) -> None:
+    """Raise `ModelError` unless a file for dead letters can be written; it is not made."""
+    if path.is_dir():
+        raise ModelError(f"--dead-letters: {path} is a directory, not a file")
+    if not path.parent.is_dir():
+        raise ModelError(f"--dead-letters {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ModelError(f"--dead-letters {path}: it cannot be written by this user")
 
 
 class DeadLetters:

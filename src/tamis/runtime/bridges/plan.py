@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tamis.errors import ModelError
+from tamis.errors import ModelError, TamisError
+from tamis.model.language.parse import parse
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.edge.limits import MAX_NAME
 from tamis.runtime.bridges.content import check_template
+from tamis.runtime.bridges.dead_letters import check_dead_letters
 
 __all__ = ["BridgeCounts", "BridgePlan"]
 
@@ -40,6 +42,13 @@ class BridgePlan:
         if not self.name.isprintable() or not 0 < len(self.name) <= MAX_NAME // 2:
             raise ModelError(f"--name: expected 1 to {MAX_NAME // 2} printable characters, got {self.name[:80]!r}")
         check_template(self.out)
+        for id, filter in self.subscriptions.items():
+            try:
+                parse(filter)
+            except TamisError as error:
+                raise ModelError(f"--subscribe, filter of {id!r}: {error}") from None
+        if self.dead_letters is not None:
+            check_dead_letters(self.dead_letters)
         return self
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tamis.errors import ModelError
-from tamis.model.language.parse import parse
 from tamis.runtime.bridges.content import event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.bridges.system import Message, System
@@ -35,8 +34,6 @@ class Trial:
 async def try_bridge(plan: BridgePlan, system: System) -> Trial:
     """Connect both sides, read some messages and acknowledge none; errors are those that the bridge would meet."""
     plan.check()
-    for filter in plan.subscriptions.values():
-        parse(filter)
     try:
         async with connect(plan.broker, token=plan.token, insecure=plan.insecure):
             await system.open(lambda lane, default: default())

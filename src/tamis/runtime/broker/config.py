@@ -23,6 +23,7 @@ from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.routing.policies import CellOptions, Policy, find_policy
 from tamis.routing.webhooks.rules import WebhookRules
+from tamis.runtime.broker_url import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
 __all__ = [
@@ -71,12 +72,21 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raise `ModelError` unless the policy can be read and the addresses may be dialled."""
         self.read_policy()
+        self.check_addresses()
         for url in self.urls or ("",):
             check_encrypted(url, self.token_file or self.token_env, insecure=self.insecure)
             if self.ca_file and not url.startswith(("https://", "wss://")):
                 raise ModelError(f"link {self.name!r}: ca_file is for a url with https://")
         if self.standbys and not self.url:
             raise ModelError(f"link {self.name!r}: standbys are for a link with a url")
+
+    def check_addresses(self) -> None:
+        """Raise `ModelError` unless each address can be that of a broker."""
+        for url in self.urls:
+            try:
+                check_broker_url(url)
+            except ModelError as error:
+                raise ModelError(f"link {self.name!r}: {error}") from None
 
     def read_policy(self) -> Policy:
         """Return the policy with its options and cells; `ModelError` names the link and what is allowed."""

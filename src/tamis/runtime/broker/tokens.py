@@ -193,9 +193,7 @@ class Tokens:
         mark = _Mark(version, hashlib.sha256(tokens).hexdigest())
         if mark != self._read_mark():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = self._mark_path.with_suffix(".new")
-            draft.write_bytes(msgspec.json.encode(mark))
-            os.replace(draft, self._mark_path)
+            _replace(self._mark_path, msgspec.json.encode(mark))
 
     def follow(self, version: int, tokens: bytes) -> bool:
         """Replace this file by the store's copy unless it is that version or comes from it.
@@ -210,8 +208,7 @@ class Tokens:
             mine = self.as_json() if self.path.exists() else b""
             is_changed = bool(mine) and hashlib.sha256(mine).hexdigest() != mark.sha256 and mine != tokens
             if is_changed:
-                self.path.with_suffix(".json.replaced").write_bytes(self.path.read_bytes())
-                self.path.with_suffix(".json.replaced").chmod(0o600)
+                _replace(self.path.with_suffix(".json.replaced"), self.path.read_bytes())
             self._write(msgspec.json.decode(tokens, type=list[Token]), directory)
         self.mark(version, tokens)
         return is_changed
@@ -240,14 +237,19 @@ class Tokens:
             os.close(directory)
 
     def _write(self, tokens: list[Token], directory: int) -> None:
-        draft = self.path.with_suffix(f".{os.getpid()}")
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(tokens)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.path)
+        _replace(self.path, msgspec.json.format(msgspec.json.encode(tokens)))
         os.fsync(directory)  # the new name, too: a revoked token must not come back with a power cut
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file that only this user may read, under a name of its own first: readers see the old one or the new."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)  # one that a crash left behind has its mode
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
 
 
 def _checked(token: Token) -> Token:

@@ -30,6 +30,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
+from tamis.runtime.broker_url import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.deliveries import ClientSubscription
@@ -42,6 +43,7 @@ from tamis.runtime.dialling import (
     longer_pause,
     socket_errors,
     websocket_url,
+    words_of_failure,
 )
 from tamis.runtime.extra import demand_server
 from tamis.runtime.packets import MAX_PACKET
@@ -110,6 +112,7 @@ class Client:
         urls = (url,) if isinstance(url, str) else tuple(url)
         for address in urls:
             check_encrypted(address, token, insecure=insecure)
+            check_broker_url(address)
         if not urls:
             raise ModelError("name the address of a broker, or several of the same broker")
         self.name = client or f"client-{secrets.token_hex(8)}"
@@ -120,8 +123,8 @@ class Client:
         if replay_after is not None:
             cursor = Cursor.parse(replay_after, "replay_after")
         self._session = ClientSession(self.name, cursor, round(time.time() * 1e6))
-        #: Which address is tried now.
-        self._turn = 0
+        #: Which address is tried now, and why the last attempt failed.
+        self._turn, self._trouble = 0, ""
         self._news = asyncio.Event()
         self._room = asyncio.Condition()
         #: Why the connection ended for good; every later call raises it.
@@ -139,7 +142,9 @@ class Client:
         except TimeoutError:
             self._first.cancel()
             await self.close()
-            raise ConnectionLostError(self.url, f"no broker answered within {self._door.timeout:g} s") from None
+            trouble = f": {self._trouble}" if self._trouble else ""
+            problem = f"no broker answered within {self._door.timeout:g} s{trouble}"
+            raise ConnectionLostError(self.url, problem) from None
         return self
 
     async def close(self) -> None:
@@ -321,8 +326,8 @@ class Client:
             except RefusedError as error:
                 self._give_up(error)
                 return
-            except lost:  # the wire broke; that is what this loop is for
-                pass
+            except lost as error:  # the wire broke; that is what this loop is for
+                self._trouble = words_of_failure(error)
             self._session.link.lost()
             self._turn += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))

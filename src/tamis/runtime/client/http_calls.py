@@ -11,6 +11,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,12 +20,17 @@ import msgspec
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
+from tamis.runtime.broker_url import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted
+from tamis.runtime.dialling import words_of_failure
 
 __all__ = ["HttpCalls", "LogPage"]
 
 #: Seconds before a call is made again, at first and at most, and until one counts as lost.
 FIRST_PAUSE, LONGEST_PAUSE, DEADLINE = 0.05, 2.0, 30.0
+
+#: Seconds for a connection: the host may be away, and then nothing says so.
+CONNECT_SECONDS = 5.0
 
 #: Statuses after which the same call may succeed later: the broker starts, or its disk is full.
 _LATER = frozenset({502, 503, 504, 507})
@@ -51,9 +57,12 @@ class HttpCalls:
     patience: float = 60.0
     #: Whether the token may be sent unencrypted to another machine.
     insecure: bool = False
+    #: Called when a call fails on the way and is made again, once for each call; the text says why.
+    on_trouble: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_encrypted(self.url, self.token, insecure=self.insecure)
+        check_broker_url(self.url, with_websockets=False)
 
     def subscribe(self, id: str, filter: str) -> None:
         """Make a durable subscription, unless it exists; an existing one must have the same filter."""
@@ -123,7 +132,7 @@ class HttpCalls:
         request = urllib.request.Request(url, body, {"Content-Type": kind}, method=method)
         if self.token:
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        pause, end = FIRST_PAUSE, time.monotonic() + self.patience
+        pause, end, tell = FIRST_PAUSE, time.monotonic() + self.patience, self.on_trouble
         while True:
             problem = ""
             try:
@@ -134,10 +143,14 @@ class HttpCalls:
                 if error.code not in _LATER:
                     raise RefusedError(error.code, problem) from None
             except (OSError, http.client.HTTPException) as error:
-                problem = str(error)
+                reason = error.reason if isinstance(error, urllib.error.URLError) else error
+                problem = words_of_failure(reason) if isinstance(reason, Exception) else str(reason)
             if time.monotonic() + pause > end:
                 within = f" within {self.patience:g} s" if self.patience else ""
                 raise ConnectionLostError(self.url, f"no answer{within}: {problem}")
+            if tell is not None:
+                tell(problem)
+                tell = None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -159,5 +172,33 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Connection(http.client.HTTPConnection):
+    """A connection that is made within `CONNECT_SECONDS`; answers may take longer."""
+
+    def connect(self) -> None:
+        deadline, self.timeout = self.timeout, CONNECT_SECONDS
+        super().connect()
+        self.sock.settimeout(deadline)
+
+
+class _TlsConnection(http.client.HTTPSConnection):
+    """The same over TLS."""
+
+    def connect(self) -> None:
+        deadline, self.timeout = self.timeout, CONNECT_SECONDS
+        super().connect()
+        self.sock.settimeout(deadline)
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, request)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_TlsConnection, request)
+
+
 # No proxy: the proxy that the environment names cannot reach a broker of this machine.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect, _Http, _Https)

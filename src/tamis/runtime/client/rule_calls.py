@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,16 @@ from urllib.parse import quote
 import msgspec
 
 from tamis.errors import RefusedError
-from tamis.files.rule_sets import SET, FileRule, Plan
+from tamis.files.rule_sets import DELIVERY_OPTIONS, SET, FileRule, Plan, changed_options
 from tamis.runtime.client.http_calls import HttpCalls
 
 __all__ = ["RuleCalls"]
 
 #: Subscriptions of one page, and of one request.
 PAGE, AT_ONCE = 1_000, 500
+
+#: How a broker says which subscription of a request it refuses.
+_ROW = re.compile(r"subscription (\d+): (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -43,16 +47,25 @@ class RuleCalls:
 
     def apply(self, plan: Plan) -> None:
         """Bring the broker to a plan: add and change first, so that a rule that was renamed misses nothing."""
-        documents = [_document(rule) for rule in plan.added]
-        for start in range(0, len(documents), AT_ONCE):
-            body = msgspec.json.encode(documents[start : start + AT_ONCE])
-            self.calls.call("POST", "/v1/subscriptions", body=body)
-        for _, rule in plan.changed:
+        for start in range(0, len(plan.added), AT_ONCE):
+            self._add(plan.added[start : start + AT_ONCE])
+        for former, rule in plan.changed:
             document = _document(rule)
             changed = {name: document[name] for name in ("filter", "metadata")} | {"expires": document.get("expires")}
-            self._call_about(rule, "PUT", _path(rule), changed)
+            options = {name: getattr(rule, name) for name in changed_options(former, rule) if name in DELIVERY_OPTIONS}
+            self._call_about(rule, "PUT", _path(rule), changed | options)
         for rule in plan.removed:
             self._call_about(rule, "DELETE", _path(rule))
+
+    def _add(self, rules: Sequence[FileRule]) -> None:
+        """Add rules, all or none; an error names the rule that the broker refuses, and its place."""
+        try:
+            self.calls.call("POST", "/v1/subscriptions", body=msgspec.json.encode([_document(rule) for rule in rules]))
+        except RefusedError as error:
+            row = _ROW.match(error.reason)
+            if row is None or int(row[1]) >= len(rules):
+                raise
+            raise _about(rules[int(row[1])], error.code, row[2]) from None
 
     def _call_about(self, rule: FileRule, method: str, path: str, body: Any = None) -> bytes:
         """Return the answer to a request about one rule; an error names the rule and its place."""
@@ -62,8 +75,7 @@ class RuleCalls:
         except RefusedError as error:
             if method == "DELETE" and error.code == 404:  # it ended meanwhile
                 return b""
-            position = f"{rule.place}: " if rule.place else ""
-            raise RefusedError(error.code, f"{position}rule {rule.id!r}: {error.reason}") from None
+            raise _about(rule, error.code, error.reason) from None
 
     def _listed(self, search: str) -> Iterator[FileRule]:
         after: int | None = 0
@@ -82,19 +94,37 @@ class RuleCalls:
             raise
 
 
+def _about(rule: FileRule, code: int, reason: str) -> RefusedError:
+    position = f"{rule.place}: " if rule.place else ""
+    return RefusedError(code, f"{position}rule {rule.id!r}: {reason}")
+
+
 def _path(rule: FileRule) -> str:
     return f"/v1/subscriptions/{quote(str(rule.id), safe='')}"
 
 
 def _rule(shown: dict[str, Any]) -> FileRule:
-    return FileRule(shown["id"], shown["namespace"], shown["filter"], shown["expires"], shown["metadata"])
+    fields = tuple(shown.get("fields") or ())  # a broker of an earlier release has none
+    max_deliveries = shown.get("max_deliveries", 0)
+    return FileRule(
+        shown["id"],
+        shown["namespace"],
+        shown["filter"],
+        shown["expires"],
+        shown["metadata"],
+        durable=shown["durable"],
+        fields=fields,
+        max_deliveries=max_deliveries,
+    )
 
 
 def _document(rule: FileRule) -> dict[str, Any]:
     """Return a rule as it is posted."""
     metadata = dict(rule.metadata)
     document = {"id": rule.id, "namespace": rule.namespace, "filter": _source(rule), "metadata": metadata}
-    return document | ({} if rule.expires is None else {"expires": _moment(rule.expires)})
+    document |= {} if rule.expires is None else {"expires": _moment(rule.expires)}
+    plain = FileRule(rule.id, rule.namespace, rule.filter)
+    return document | {name: getattr(rule, name) for name in changed_options(plain, rule) if name in DELIVERY_OPTIONS}
 
 
 def _source(rule: FileRule) -> Any:

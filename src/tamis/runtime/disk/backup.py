@@ -28,10 +28,9 @@ from tamis.routing.new_life import begin_new_life
 from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.disk.checking import DATABASE, TOKENS, Checked, check_files, demand_database, is_client
 from tamis.runtime.disk.copying import STEP_SECONDS, copy_database, flush
-from tamis.runtime.disk.head import HEAD
 from tamis.runtime.disk.migration import migrate_store
 from tamis.runtime.stores.books import MANIFEST
-from tamis.runtime.stores.opening import open_store
+from tamis.runtime.stores.opening import open_to_restore
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.stores.sqlite_store import SqliteStore
 
@@ -64,7 +63,7 @@ class Backup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def write_backup(data: Path, target: Path, *, step_seconds: float = STEP_SECONDS) -> Backup:
     """Copy a broker's files, whether it runs or not, and check the copy; ``target`` must not be there."""
-    database = demand_database(data)
+    database = demand_database(data, "copy it with pg_dump; docs/server.md has the commands")
     if target.exists():
         raise StoreError(str(target), "is there already; a backup is a directory of its own")
     with _draft(target) as draft:
@@ -130,16 +129,16 @@ def restore_backup(directory: Path, data: Path) -> Backup:
 def restore_database(config: BrokerConfig) -> int:
     """Begin a new life in a database that an older copy was put into; return the moment of its last record.
 
-    That moment is in microseconds UTC, 0 when the audit is empty. The head of the copy's former life is forgotten.
+    That moment is in microseconds UTC, 0 when the audit is empty. The head of the former life counts until the new life
+    has begun: what is refused changes nothing.
     """
-    (Path(config.data) / HEAD).unlink(missing_ok=True)
-    with contextlib.closing(open_store(config)) as store:
+    with contextlib.closing(open_to_restore(config)) as store:
         return _begin_new_life(store, None)
 
 
 def compact(data: Path) -> tuple[int, int]:
     """Rewrite the file of a broker that does not run without free pages; returns its bytes before and after."""
-    demand_database(data)
+    demand_database(data, "autovacuum compacts it, and so does the command VACUUM of PostgreSQL")
     with contextlib.closing(SqliteStore(data)) as store:
         store.load()
         before = store.size()

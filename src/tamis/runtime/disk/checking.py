@@ -23,13 +23,23 @@ from tamis.routing import messages as m
 from tamis.routing.edge.link_names import is_http_link
 from tamis.routing.webhooks.registration import Webhook
 from tamis.runtime.disk.head import HEAD, read_head
+from tamis.runtime.disk.lock import LOCK
 from tamis.runtime.disk.room import BUSY_MILLISECONDS
 from tamis.runtime.extra import demand_server
 from tamis.runtime.stores.audit_log import AuditLog
 from tamis.runtime.stores.books import Books
 from tamis.runtime.stores.messages import MessageTable, stream_ends
 
-__all__ = ["DATABASE", "TOKENS", "Checked", "check_files", "demand_database", "is_client", "open_to_read"]
+__all__ = [
+    "DATABASE",
+    "TOKENS",
+    "Checked",
+    "NoFilesError",
+    "check_files",
+    "demand_database",
+    "is_client",
+    "open_to_read",
+]
 
 #: The files of a data directory that hold what a broker cannot do without.
 DATABASE, TOKENS = "broker.sqlite", "tokens.json"
@@ -73,7 +83,10 @@ def check_files(directory: Path) -> Checked:
     demand_server("a durable store")
     import apsw
 
-    path = demand_database(directory)
+    path = demand_database(
+        directory,
+        "run pg_amcheck for its pages and indexes; the broker itself checks every record when it starts",
+    )
     try:
         db = open_to_read(path)
         try:
@@ -85,18 +98,23 @@ def check_files(directory: Path) -> Checked:
         raise StoreError(str(path), f"{type(error).__name__}: {error}") from error
 
 
-def demand_database(directory: Path) -> Path:
-    """Return the database of a data directory; `StoreError` when there is none, or when PostgreSQL has the state."""
+class NoFilesError(StoreError):
+    """A directory has no files of a broker to work on: nothing was found damaged."""
+
+
+def demand_database(directory: Path, instead: str = "docs/server.md has the commands of PostgreSQL") -> Path:
+    """Return the database of a data directory; ``instead`` is the advice when PostgreSQL has the state.
+
+    `NoFilesError`: PostgreSQL has it, or no broker was ever here. `StoreError`: the database is missing.
+    """
     path = directory / DATABASE
     if path.exists():
         return path
+    if (directory / LOCK).exists():  # a broker with its files here has made it, one with a store in PostgreSQL has not
+        raise StoreError(str(path), "the database of this broker is missing")
     if (directory / HEAD).exists():
-        raise StoreError(
-            str(directory),
-            "the state of this broker is in PostgreSQL: copy it with pg_dump, check it with pg_amcheck (the broker "
-            "checks every record when it starts), compact it with VACUUM; docs/server.md has the commands",
-        )
-    raise StoreError(str(directory), "there is no broker here")
+        raise NoFilesError(str(directory), f"the state of this broker is in PostgreSQL, not in files: {instead}")
+    raise NoFilesError(str(directory), "there is no broker here")
 
 
 def open_to_read(path: Path) -> Any:

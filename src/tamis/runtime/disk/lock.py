@@ -9,14 +9,17 @@ from pathlib import Path
 
 from tamis.errors import StoreError
 
-__all__ = ["lock_directory", "locked"]
+__all__ = ["LOCK", "lock_directory", "locked"]
+
+#: The name of the file.
+LOCK = "lock"
 
 
 def lock_directory(directory: Path) -> int:
     """Return the handle of the lock, which is held until it is closed; `StoreError` when another process has it."""
     import fcntl
 
-    handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

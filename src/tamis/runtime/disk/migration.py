@@ -30,7 +30,7 @@ def migrate_store(data: Path) -> tuple[int, Path | None]:
     """
     import apsw
 
-    path = demand_database(data)
+    path = demand_database(data, "there is nothing to migrate, for stores in PostgreSQL have had one format so far")
     if (data / MANIFEST).exists():
         raise StoreError(str(data), "this is a backup: `tamis serve restore` migrates what it restores")
     with locked(data):

@@ -51,8 +51,11 @@ class LinkSet:
             raise ModelError(f"link {name!r}: {error}") from None
         if name in self.all:
             raise RefusedError(409, f"there is a link {name!r} already; remove it first")
-        links = (*self.all.values(), beside_data(link, self._config.data))
-        msgspec.structs.replace(self._config, links=links).check()
+        resolved = beside_data(link, self._config.data)
+        msgspec.structs.replace(self._config, links=(*self.all.values(), resolved)).check()
+        for field in FILES:
+            if getattr(link, field) and not Path(getattr(resolved, field)).is_file():
+                raise ModelError(f"{field}: there is no file {getattr(link, field)!r} in {self._config.data}/links")
         return link
 
     async def add(self, machine: BrokerMachine, link: LinkConfig, by: Rights, resend_from: str = "") -> int:

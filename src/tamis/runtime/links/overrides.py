@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from tamis.errors import ModelError
 from tamis.node import records
 from tamis.node.effects import Key, Persist
 from tamis.runtime.broker.config import LinkConfig
@@ -65,8 +66,18 @@ def settle_links(file: Iterable[LinkConfig], stored: Mapping[Key, bytes], data: 
             settled.changes.append(records.LINK_OVERRIDE.drop(name))
             settled.notes.append(f"link {name}: the configuration file was changed since and counts again")
         elif override.link is not None:
-            settled.links[name] = beside_data(override.link, data)
-            settled.notes.append(f"link {name}: as it was added while the broker ran")
+            settled.links[name], problem = _usable(beside_data(override.link, data))
+            settled.notes.append(f"link {name}: as it was added while the broker ran{problem}")
         elif settled.links.pop(name, None) is not None:
             settled.notes.append(f"link {name}: in the configuration file, and removed while the broker ran")
     return settled
+
+
+def _usable(link: LinkConfig) -> tuple[LinkConfig, str]:
+    """Return a stored link and "", or one that is not dialled, and why: addresses were not always checked."""
+    try:
+        link.check_addresses()
+    except ModelError as error:
+        bare = msgspec.structs.replace(link, url="", standbys=(), token_file="", ca_file="")
+        return bare, f", but it is not dialled: {error}. Remove it and add it again"
+    return link, ""

@@ -9,7 +9,7 @@ from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.stores.sqlite_store import SqliteStore
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "open_to_restore"]
 
 
 def open_store(config: BrokerConfig, stopped: threading.Event | None = None) -> Store:
@@ -22,3 +22,10 @@ def open_store(config: BrokerConfig, stopped: threading.Event | None = None) -> 
     from tamis.runtime.stores.postgres_store import PostgresStore
 
     return PostgresStore(config.store, config.name, Path(config.data), stopped=stopped)
+
+
+def open_to_restore(config: BrokerConfig) -> Store:
+    """Open a store in PostgreSQL that an older copy was put into; `StoreError` when it has nothing of the broker."""
+    from tamis.runtime.stores.postgres_store import PostgresStore
+
+    return PostgresStore(config.store, config.name, Path(config.data), is_older_copy=True)

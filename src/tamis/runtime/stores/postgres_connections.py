@@ -23,16 +23,18 @@ from tamis.runtime.stores.lease import LEASE_SCHEMA, LEASE_SECONDS, LOOK_SECONDS
 from tamis.runtime.stores.messages import OUTBOX_SCHEMA
 from tamis.runtime.stores.postgres_database import (
     PATIENCE,
+    SCHEMA_PREFIX,
     Address,
     PostgresDatabase,
     first_line,
     is_lost,
+    no_answer,
     telling,
     with_patience,
 )
 from tamis.runtime.stores.protocol import StandbyStoppedError
 
-__all__ = ["Reader", "Writer"]
+__all__ = ["Reader", "Writer", "brokers_in"]
 
 T = TypeVar("T")
 
@@ -51,6 +53,8 @@ class Writer:
         self._place = address.place
         #: How long a lost server is waited for, in seconds.
         self.patience = PATIENCE
+        # It warns of each pipeline whose connection is lost; the broker says by itself that PostgreSQL is away.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self.lease = Lease(address)
         self.db = self._hold(stopped)
 
@@ -103,7 +107,7 @@ class Writer:
                 raise
             except psycopg.Error as error:  # lost: `telling` has turned everything else into a StoreError
                 if stopped is None:
-                    raise StoreError(self._place, f"PostgreSQL does not answer: {first_line(error)}") from error
+                    raise StoreError(self._place, no_answer(error)) from error
                 if trouble != (trouble := first_line(error)):
                     _log.warning("%s: %s; the standby waits", self._place, trouble)
                 self._pause("", end, stopped)
@@ -187,6 +191,20 @@ class Reader:
         """Close the connection."""
         if self._db is not None:
             self._db.close()
+
+
+def brokers_in(address: Address) -> list[str]:
+    """Return the names of the brokers whose state is in a database; `StoreError` when it cannot be asked."""
+    question = (
+        "SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid "
+        "WHERE relname = 'books' AND starts_with(nspname, %s) ORDER BY nspname"
+    )
+    try:
+        with telling(address.place), contextlib.closing(address.connect("tamis restore")) as db:
+            rows = db.execute(question, [SCHEMA_PREFIX]).fetchall()
+    except psycopg.Error as error:  # lost: `telling` has turned everything else into a StoreError
+        raise StoreError(address.place, no_answer(error)) from error
+    return [str(name).removeprefix(SCHEMA_PREFIX) for (name,) in rows]
 
 
 def _of_postgres(schema: str) -> str:

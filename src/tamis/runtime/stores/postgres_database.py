@@ -20,7 +20,19 @@ from tamis.runtime.stores.database import Row, Rows, Table
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["Address", "PostgresDatabase", "first_line", "is_lost", "telling", "with_patience"]
+__all__ = [
+    "SCHEMA_PREFIX",
+    "Address",
+    "PostgresDatabase",
+    "first_line",
+    "is_lost",
+    "no_answer",
+    "telling",
+    "with_patience",
+]
+
+#: The name of a broker's schema begins with it; the name of the broker follows.
+SCHEMA_PREFIX = "tamis_"
 
 #: How long a lost server is waited for, in seconds: a restart, or the promotion of a replica.
 PATIENCE = 10.0
@@ -207,3 +219,15 @@ def _as_bytes(values: Sequence[Any]) -> tuple[Any, ...]:
 def first_line(error: Exception) -> str:
     """Return the first line of what PostgreSQL says."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def no_answer(error: Exception) -> str:
+    """Return why there is no connection: a server that refuses one did answer.
+
+    >>> no_answer(Exception('connection failed: ... failed: FATAL:  database "nodb" does not exist'))
+    'PostgreSQL refuses the connection: database "nodb" does not exist'
+    """
+    _, refuses, reason = first_line(error).partition("FATAL:")
+    if refuses:
+        return f"PostgreSQL refuses the connection: {reason.strip()}"
+    return f"PostgreSQL does not answer: {first_line(error)}"

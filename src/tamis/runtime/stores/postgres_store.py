@@ -25,8 +25,8 @@ from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.lease import Heartbeat
 from tamis.runtime.stores.messages import PAGE_BYTES
-from tamis.runtime.stores.postgres_connections import Reader, Writer
-from tamis.runtime.stores.postgres_database import Address, PostgresDatabase, telling, with_patience
+from tamis.runtime.stores.postgres_connections import Reader, Writer, brokers_in
+from tamis.runtime.stores.postgres_database import SCHEMA_PREFIX, Address, PostgresDatabase, telling, with_patience
 from tamis.runtime.stores.tables import Tables
 
 __all__ = ["PostgresStore"]
@@ -41,18 +41,30 @@ class PostgresStore:
     """The durable state of the broker ``name`` in the database at ``url``; made when there is none.
 
     `StoreError` when another broker is alive in it. With ``stopped`` it waits instead until that one is gone, for as
-    long as the event is not set.
+    long as the event is not set. With ``is_older_copy`` nothing is made, and the head may be ahead of the database: the
+    first commit replaces it.
     """
 
-    def __init__(self, url: str, name: str, data: Path, *, stopped: threading.Event | None = None) -> None:
-        address = Address(url, f"tamis_{name}")
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        data: Path,
+        *,
+        stopped: threading.Event | None = None,
+        is_older_copy: bool = False,
+    ) -> None:
+        address = Address(url, f"{SCHEMA_PREFIX}{name}")
         self.place = address.place
         if len(address.schema.encode()) > 63:
             raise StoreError(self.place, "the name of a broker in PostgreSQL has at most 57 bytes")
+        if is_older_copy:
+            _demand_broker(address, name)
         self.tables = Tables(self.place)
         self.on_damage: Callable[[StoreError], object] = lambda error: None
         self._data = data
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._is_older_copy = is_older_copy
         self._head: Head | None = None
         self._size = 0
         self._reader = Reader(address)
@@ -79,14 +91,15 @@ class PostgresStore:
         """Return everything that was persisted and not removed, after checking all of it; called once, first."""
         stored = with_patience(self.place, self._load_tables, 0.0)
         number = self.tables.books.number
-        if (head := read_head(self._data)) > number:
+        if not self._is_older_copy and (head := read_head(self._data)) > number:
             raise StoreError(
                 self.place,
                 f"commit {head:,} was confirmed, the database ends at {number:,}: a replica that lagged was promoted, "
                 f"or an older copy restored. To go on without what is missing, remove {self._data / HEAD}",
             )
         self._head = Head(self._data)
-        self._head.write(number)
+        if not self._is_older_copy:
+            self._head.write(number)
         return stored
 
     def take_backlogs(self) -> dict[Link, Backlog]:
@@ -195,6 +208,15 @@ class PostgresStore:
         except StoreError as error:
             self.on_damage(error)
             raise
+
+
+def _demand_broker(address: Address, name: str) -> None:
+    """Raise `StoreError` unless the database has the state of a broker; the names of those that it has help."""
+    names = brokers_in(address)
+    if name not in names:
+        raise StoreError(
+            address.place, f"there is nothing of a broker {name!r} in it; brokers: {', '.join(names) or 'none'}"
+        )
 
 
 def _how_many(db: Database, link: Link, after: int, limit: int) -> int:

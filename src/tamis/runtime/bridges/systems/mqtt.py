@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tamis.errors import ConnectionLostError
 from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
 from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
-from tamis.runtime.bridges.systems.mqtt_connection import MqttLink, MqttMessage, MqttPlace
+from tamis.runtime.bridges.systems.mqtt_connection import MqttLink, MqttMessage, MqttPlace, check_topic_filter
 
 __all__ = ["MqttSystem"]
 
@@ -26,6 +26,8 @@ class MqttSystem:
 
     def __init__(self, url: str, plan: BridgePlan, counts: BridgeCounts, *, keeps_session: bool = True) -> None:
         self._place = MqttPlace.parse(url)
+        for topics in plan.sources:
+            check_topic_filter(topics)
         self._url = url
         self._plan = plan
         self._counts = counts

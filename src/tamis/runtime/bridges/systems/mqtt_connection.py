@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tamis.errors import ConnectionLostError, MissingExtraError
+from tamis.errors import ConnectionLostError, MissingExtraError, ModelError
 from tamis.runtime.bridges.systems.addresses import read_address
 
-__all__ = ["MqttLink", "MqttMessage", "MqttPlace"]
+__all__ = ["MqttLink", "MqttMessage", "MqttPlace", "check_topic_filter"]
 
 #: Where a user name's password is looked for: a command line is not a place for one.
 PASSWORD_VARIABLE = "TAMIS_MQTT_PASSWORD"
@@ -28,6 +28,9 @@ SESSION_SECONDS = 7 * 86_400
 RECEIVE_MAXIMUM = 1_000
 
 KEEPALIVE_SECONDS = 30
+
+#: Bytes of a topic.
+MAX_TOPIC = 65_535
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,36 @@ class MqttPlace:
         """
         address = read_address(url, {"mqtt": 1883, "mqtts": 8883}, PASSWORD_VARIABLE)
         return cls(address.host, address.port, address.user, address.scheme == "mqtts")
+
+
+def check_topic_filter(topics: str) -> None:
+    """Raise `ModelError` unless a text is a topic filter of MQTT.
+
+    >>> check_topic_filter("sensors/+/state")
+    >>> check_topic_filter("sensors/#/x")
+    Traceback (most recent call last):
+        ...
+    tamis.errors.ModelError: --in 'sensors/#/x': # is allowed at the end only, behind a /
+    """
+    levels = topics.split("/")
+    if levels[0] == "$share":
+        levels = levels[2:]
+    problem = ""
+    if not topics or not levels or (topics.startswith("$share/") and levels == [""]):
+        problem = "expected a topic, or topics with + and #"
+    elif any("#" in level for level in levels[:-1]) or ("#" in levels[-1] and levels[-1] != "#"):
+        problem = "# is allowed at the end only, behind a /"
+    elif any("+" in level and level != "+" for level in levels):
+        problem = "+ stands for a whole level, between two /"
+    elif "\0" in topics or len(topics.encode(errors="surrogateescape")) > MAX_TOPIC or not _is_text(topics):
+        problem = f"expected UTF-8 text of at most {MAX_TOPIC:,} bytes, without NUL"
+    if problem:
+        raise ModelError(f"--in {topics[:80]!r}: {problem}")
+
+
+def _is_text(text: str) -> bool:
+    """Whether a text has no lone surrogates, which a command line with other bytes than UTF-8 has."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 @dataclass(frozen=True)

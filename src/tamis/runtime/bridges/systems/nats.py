@@ -24,7 +24,7 @@ from tamis.errors import ConnectionLostError, MissingExtraError, ModelError, Ref
 from tamis.runtime.bridges.content import destination_of
 from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
-from tamis.runtime.bridges.systems.nats_lane import SENDER, NatsLane
+from tamis.runtime.bridges.systems.nats_lane import SENDER, NatsLane, words_of_nats
 from tamis.runtime.bridges.systems.nats_place import NatsPlace
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class NatsSystem:
             problem = f"no stream keeps subject {subject!r}"
             raise RefusedError(404, f"--out: {problem}; make one whose subjects match, or change --out") from None
         except (Error, TimeoutError) as error:
-            raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {error}") from None
+            raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {words_of_nats(error)}") from None
 
     async def _publish(self, outgoing: Outgoing, sending: _Sending, row: int, reply: str) -> None:
         from nats.errors import Error

@@ -18,7 +18,7 @@ from tamis.runtime.bridges.systems.nats_place import NatsPlace
 if TYPE_CHECKING:
     from nats.aio.client import Client
 
-__all__ = ["SENDER", "NatsLane", "Numbers", "Reading"]
+__all__ = ["SENDER", "NatsLane", "Numbers", "Reading", "words_of_nats"]
 
 #: Messages that are requested at once, and messages in memory beyond which no more are requested.
 PULL, HELD = 2_000, 4_000
@@ -127,14 +127,19 @@ class NatsLane:
     async def open(self, find: Find) -> None:
         """Find the stream, and begin behind the last message of it that the broker has."""
         from nats.errors import Error
+        from nats.js.errors import NotFoundError
 
         manager = self._client.jsm()
         try:
             self._stream = self._stream or await manager.find_stream_name_by_subject(self._subject)
             info = await manager.stream_info(self._stream)
+        except NotFoundError:
+            problem = f"--in: no stream has subject {self._subject!r}; make one whose subjects match, or change --in"
+            if self._stream:
+                problem = f"--stream: there is no stream {self._stream!r}"
+            raise RefusedError(404, problem) from None
         except (Error, TimeoutError) as error:
-            problem = f"no stream has subject {self._subject!r}: {error}; name one with --stream"
-            raise ConnectionLostError(self._place.shown, problem) from None
+            raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {words_of_nats(error)}") from None
         retention = str(info.config.retention or "limits").rpartition(".")[2].lower()
         if retention == "interest":
             problem = "keeps messages by interest, and would drop what waits for a bridge that starts again"
@@ -208,7 +213,7 @@ class NatsLane:
                 await manager.delete_consumer(self._stream, self._consumer)
             await manager.add_consumer(self._stream, config)
         except (Error, TimeoutError) as error:  # no leader yet, or no connection: it is tried again
-            self._problem = str(error) or "no answer"
+            self._problem = words_of_nats(error)
             return False
         return True
 
@@ -257,6 +262,11 @@ class NatsLane:
             self._reading.n_requested += PULL
         except Error:
             self._reading.must_restart = True
+
+
+def words_of_nats(error: Exception) -> str:
+    """Return what a server says, without the codes that its client puts around it."""
+    return getattr(error, "description", None) or str(error).removeprefix("nats: ") or "no answer"
 
 
 def _plain(text: str) -> str:
