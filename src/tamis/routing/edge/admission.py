@@ -30,6 +30,7 @@ __all__ = [
     "MAX_REASON",
     "Recent",
     "Traffic",
+    "check_dead_letters",
     "check_namespace",
     "check_pieces",
     "read_raw",
@@ -136,6 +137,12 @@ def check_namespace(name: str) -> str:
     if not name or len(name) > MAX_NAME or name == ALL_NAMESPACES or not name.isprintable():
         raise ModelError(f"a namespace is 1 to {MAX_NAME} printable characters and not '*', got {name[:MAX_NAME]!r}")
     return name
+
+
+def check_dead_letters(about: m.About) -> None:
+    """Raise `ModelError` when a client gives a limit of deliveries to a subscription for which none are counted."""
+    if about.max_deliveries and not about.durable:
+        raise ModelError("max_deliveries: only the messages of a durable subscription can become dead letters")
 
 
 def check_pieces(link: Link, what: str, count: int, most: int) -> None:

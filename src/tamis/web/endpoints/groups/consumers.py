@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, RefusedError
+from tamis.model.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Bury, Settle, Take, Taken
@@ -25,7 +26,7 @@ from tamis.web.endpoints.delivery_log import Log
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.server import Server, server_of
 
-__all__ = ["bodies_of", "convert", "queue", "settle", "take"]
+__all__ = ["bodies_of", "queue", "settle", "take"]
 
 #: Messages of one request, and seconds that they may be held and waited for.
 MOST_TAKEN, MOST_SECONDS, MOST_WAIT = 256, 3_600.0, 20.0
@@ -59,7 +60,7 @@ async def take(request: Request) -> Response:
     """Give a consumer messages that no other holds; with ``wait`` the request waits until there is one."""
     server, link, subscription = await queue(request)
     _demand_shareable(link, subscription)
-    body = convert(await read_json(request), TakeRequest)
+    body = read_fields(await read_json(request), TakeRequest)
     if link in server.webhooks.all:
         raise RefusedError(409, f"subscription {subscription.id!r} is read by its webhook; remove the webhook first")
     most, end = m.about(subscription).max_deliveries, time.monotonic() + body.wait
@@ -88,7 +89,7 @@ async def settle(request: Request) -> Response:
     """Acknowledge messages that a consumer holds, in any order, or give them back; ``late`` are those it lost."""
     server, link, subscription = await queue(request)
     _demand_shareable(link, subscription)
-    body = convert(await read_json(request), SettleRequest)
+    body = read_fields(await read_json(request), SettleRequest)
     log = Log(server, link)
     acknowledged = tuple(log.place("acknowledge", text) for text in body.acknowledge)
     released = tuple(log.place("release", text) for text in body.release)
@@ -115,15 +116,6 @@ def _demand_shareable(link: Link, subscription: m.Subscribe) -> None:
         raise RefusedError(
             409, f"subscription {subscription.id!r} belongs to a connected client, which alone reads its queue"
         )
-
-
-def convert(document: dict[str, Any], kind: type[Any]) -> Any:
-    """Return the body of a request as a ``kind``; an error names the culprit and the known fields."""
-    try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        fields = ", ".join(kind.__struct_fields__)
-        raise ModelError(f"{error} (known fields: {fields})") from None
 
 
 def bodies_of(server: Server, link: Link, numbers: Any) -> dict[int, bytes]:

@@ -14,13 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError
+from tamis.model.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Drop, Replay
 from tamis.routing.edge.link_names import client_of, dead_letters_link
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.delivery_log import PAGE, Log
-from tamis.web.endpoints.groups.consumers import bodies_of, convert, queue
+from tamis.web.endpoints.groups.consumers import bodies_of, queue
 from tamis.web.server import Server, server_of
 
 __all__ = ["drop", "listing", "replay"]
@@ -75,7 +76,7 @@ async def _chosen(request: Request) -> tuple[Server, Link, tuple[int, ...]]:
     """Return the numbers of the dead letters that a request names; at most a page of them."""
     server_of(request).rights(request)
     server, link, subscription = await queue(request)
-    chosen = convert(await read_json(request), Chosen)
+    chosen = read_fields(await read_json(request), Chosen)
     if bool(chosen.cursors) == (chosen.upto is not None):
         raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
     dead = dead_letters_link(link)
