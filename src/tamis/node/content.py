@@ -35,7 +35,7 @@ from tamis.model.schema import (
 )
 from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, String
-from tamis.model.types.paths import MAX_DEPTH, leaves_of, nested
+from tamis.model.types.paths import MAX_DEPTH, nested
 
 __all__ = [
     "MAX_ATTRIBUTE_NAME",
@@ -331,12 +331,11 @@ class Content:
     def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
         check_nesting(raw)
         _check_names(name for name in raw if name not in self.schema)
-        if any(isinstance(value, Mapping) for value in raw.values()):
-            _check_names(name for name, _ in leaves_of(raw) if name not in self.schema)
         schema, present = self.schema, dict[str, bool]()
         self._look_at_schema()
         if self.learns and not (isinstance(raw, dict) and raw.keys() <= self._known_names):
             schema = learn_from_event(schema, raw)
+            _check_names(name for name in schema if name not in self.schema)
             present = presence_of(schema, raw)
         event = schema.event(raw)
         wire = nested(schema.to_wire(event, raw) | present, raw)

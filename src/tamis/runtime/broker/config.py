@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tamis.errors import ModelError
-from tamis.model.fields import read_fields
+from tamis.files.fields import read_fields
 from tamis.model.schema import Schema
 from tamis.routing.core.broker import PATIENCE_SECONDS
 from tamis.routing.edge.audit import MAX_AUDIT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tamis.errors import ModelError, RefusedError
-from tamis.model.fields import read_fields
+from tamis.files.fields import read_fields
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig

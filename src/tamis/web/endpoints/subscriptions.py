@@ -25,7 +25,7 @@ from tamis.errors import (
     TamisError,
     UnknownSubscriptionError,
 )
-from tamis.model.fields import read_fields
+from tamis.files.fields import read_fields
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError
-from tamis.model.fields import read_fields
+from tamis.files.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Drop, Replay
