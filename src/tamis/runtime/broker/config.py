@@ -252,8 +252,8 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         try:
             address = urlsplit(self.traces)
             is_address = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-        except ValueError as error:  # brackets, or a port that is not a number
-            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT ({error})") from None
+        except ValueError:  # brackets, or a port that is not a number
+            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT") from None
         if self.traces not in ("", "env") and not is_address:
             raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT")
         if address.username or address.password or address.query:
