@@ -8,7 +8,7 @@ arguments, so that each error survives a pickle on its way back from a Spark wor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "ConnectionLostError",
@@ -33,11 +33,15 @@ __all__ = [
     "TamisError",
     "UnknownSubscriptionError",
     "WeakGuaranteeError",
+    "list_names",
     "shorten",
 ]
 
 #: A value is quoted in a message up to this many characters; a polygon may have ten thousand points.
 QUOTED = 80
+
+#: Names that a message lists, and characters of each.
+MOST_LISTED, LISTED = 10, 60
 
 
 def shorten(value: object) -> str:
@@ -49,6 +53,20 @@ def shorten(value: object) -> str:
     text = str(value) if hasattr(value, "geom_type") else repr(value)
     half = QUOTED // 2 - 2
     return text if len(text) <= QUOTED else f"{text[:half]} ... {text[-half:]}"
+
+
+def list_names(names: Iterable[str]) -> str:
+    """List names for a message: the first ten, each cut when it is long, and how many more there are.
+
+    >>> list_names(["price", "size"]), list_names([])
+    ('price, size', 'none')
+    >>> list_names([f"a{i}" for i in range(1_000)])
+    'a0, a1, a2, a3, a4, a5, a6, a7, a8, a9 and 990 more'
+    """
+    all_names = list(names)
+    shown = [name if len(name) <= LISTED else f"{name[: LISTED - 3]}..." for name in all_names[:MOST_LISTED]]
+    more = f" and {len(all_names) - MOST_LISTED:,} more" if len(all_names) > MOST_LISTED else ""
+    return f"{', '.join(shown) or 'none'}{more}"
 
 
 class TamisError(Exception):
@@ -68,7 +86,7 @@ class SchemaError(ModelError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"attribute {self.attribute!r}: {self.problem}" if self.attribute else self.problem
+        return f"attribute {shorten(self.attribute)}: {self.problem}" if self.attribute else self.problem
 
 
 class SubscriptionError(ModelError):
@@ -157,7 +175,7 @@ class EventError(ModelError):
 
     def __str__(self) -> str:
         positions = [] if self.row is None else [f"row {self.row}"]
-        positions += [f"attribute {self.attribute!r}"] if self.attribute else []
+        positions += [f"attribute {shorten(self.attribute)}"] if self.attribute else []
         prefix = f"{', '.join(positions)}: " if positions else ""
         return f"{prefix}{self.problem} (got {shorten(self.value)})"
 

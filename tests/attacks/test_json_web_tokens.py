@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from starlette.requests import HTTPConnection
@@ -87,6 +88,15 @@ def headed(issuer: Issuer, **header: Any) -> str:
     return f"{plain(header)}.{plain(issuer.said())}.AAAA"
 
 
+def encoded(part: bytes) -> str:
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+def signed(issuer: Issuer, claims: bytes) -> str:
+    """A token with a good signature over claims that no library would write."""
+    return jwt.api_jws.encode(claims, issuer.key, issuer.algorithm, {"kid": issuer.kid})
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "expired": (lambda one: one.sign(exp=time.time() - 60), "expired"),
     "no end": (lambda one: one.sign(exp=None), '"exp" claim'),
@@ -97,18 +107,28 @@ BAD: dict[str, tuple[Any, str]] = {
     "issuer": (lambda one: one.sign(iss="https://evil.example"), "[Ii]ssuer"),
     "no issuer": (lambda one: one.sign(iss=None), '"iss" claim'),
     "no subject": (lambda one: one.sign(sub=None), '"sub" claim'),
-    "alg none": (lambda one: headed(one, alg="none"), "signed by 'none'"),
-    "no signature": (lambda one: f"{plain({'alg': 'none'})}.{plain(one.said())}.", "three parts"),
+    "alg none": (lambda one: headed(one, alg="none"), "unsigned tokens are not accepted"),
+    "no algorithm": (lambda one: headed(one, kid=one.kid), "names no algorithm"),
+    "no signature": (lambda one: f"{plain({'alg': 'none'})}.{plain(one.said())}.", "unsigned tokens are not accepted"),
+    "a signature of RS256 that is empty": (
+        lambda one: f"{plain({'alg': 'RS256', 'kid': one.kid})}.{plain(one.said())}.",
+        "unsigned tokens are not accepted",
+    ),
+    "detached claims": (lambda one: one.sign({"kid": one.kid, "b64": False}), "detached payloads are not accepted"),
+    "claims as they are": (lambda one: headed(one, alg="RS256", kid=one.kid, b64=False), "b64 in its header"),
     "key confusion": (confused, "signed by 'HS256'"),
     "another algorithm": (
         lambda one: f"{plain({'alg': 'ES256', 'kid': one.kid})}.{plain(one.said())}.AAAA",
-        "names no key",
+        "signed by ES256, but the key that it names is for RS256",
     ),
     "unknown key": (lambda one: one.sign({"kid": "another"}), "names no key"),
     "changed": (lambda one: one.sign()[:-6] + "AAAAAA", "Signature verification failed"),
-    "no JSON": (lambda one: "AAAA.AAAA.AAAA", "header"),
+    "no JSON": (lambda one: "AAAA.AAAA.AAAA", "its header is not a JSON object"),
+    "a deep header": (lambda one: f"{encoded(b'[' * 2_900)}.AAAA.AAAA", "nested too deeply"),
+    "deep claims": (lambda one: signed(one, b"[" * 2_900), "nested too deeply"),
+    "claims that are a list": (lambda one: signed(one, b"[]"), "its claims are not a JSON object"),
     "nested": (lambda one: f"{plain(json.loads('[' * 90 + ']' * 90))}.AAAA.AAAA", "JWT"),
-    "kid a list": (lambda one: headed(one, alg="RS256", kid=[]), "JWT"),
+    "kid a list": (lambda one: headed(one, alg="RS256", kid=[]), "kid in its header is not text"),
     "an end beyond all numbers": (lambda one: one.sign(exp=10**400), "cannot be read"),
     "exp text": (lambda one: one.sign(exp="soon"), "JWT"),
     "rights unknown": (lambda one: one.sign(tamis_rights=["root"]), "'root'"),

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import websockets.exceptions
+import websockets.sync.client
 
 from tests.attacks.callers import guarded_broker
 from tests.attacks.wire import assert_serves, run
@@ -62,6 +64,11 @@ ODD_HEADS = {
     "a path upwards": f"GET {SUBSCRIPTIONS}/../../etc/passwd",
     "a hidden path upwards": f"GET {SUBSCRIPTIONS}/%2e%2e%2f%2e%2e%2fetc",
     "an id of NUL": f"GET {SUBSCRIPTIONS}/%00",
+    "an id of dashes": f"GET {SUBSCRIPTIONS}/--5",
+    "an id of dashes alone": f"GET {SUBSCRIPTIONS}/---",
+    "an id of dashes to change": f"PUT {SUBSCRIPTIONS}/--5\r\nContent-Length: 0",
+    "an id of dashes to remove": f"DELETE {SUBSCRIPTIONS}/--5",
+    "a stream of dashes": f"GET {SUBSCRIPTIONS}/--5/events",
     "an id that is no UTF-8": f"GET {SUBSCRIPTIONS}/%ed%a0%80",
     "a cursor of 400 digits": f"GET {LOG}{'9' * 400}",
     "a cursor in other digits": f"GET {LOG}%D9%A3-1",
@@ -116,6 +123,8 @@ def test_heads_that_no_client_sends(broker: BrokerProcess) -> None:
     ask(f"{broker.url}{SUBSCRIPTIONS}", "POST", {"filter": "a > 1", "id": "x"})
     found = {name: status_of(talk(broker.port, head(line))) for name, line in ODD_HEADS.items()}
     assert {name: status for name, status in found.items() if status >= 500} == {}
+    for limit in ("-1", "zz", "1e3", "", "9" * 30):
+        assert status_of(talk(broker.port, head(f"GET {SUBSCRIPTIONS}/x/events?limit={limit}"))) == 400, limit
     pipelined = head("GET /healthz").replace(b"Connection: close\r\n", b"") * 200 + head("GET /healthz")
     assert talk(broker.port, pipelined).count(b"HTTP/1.1 200") == 201
     for noise in (
@@ -177,6 +186,38 @@ def test_sockets_of_no_version_and_frames_that_lie(broker: BrokerProcess) -> Non
     for more in frames:
         websocket(broker.port, more=more)
     run(assert_serves(broker))
+
+
+def test_a_text_frame_is_refused_with_its_reason(broker: BrokerProcess) -> None:
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{broker.port}/v1/connect?client=text") as one:
+        one.send("hello")
+        with pytest.raises(websockets.exceptions.ConnectionClosedError, match="binary frames only"):
+            one.recv(HANGS)
+
+
+def test_messages_are_short_however_long_the_names_are(broker: BrokerProcess) -> None:
+    """An unknown attribute is answered with the known ones: 40 names of 16,000 characters made 657 KB of that."""
+    for number in range(40):
+        name = f"n{number}" + "x" * 250
+        made = ask(f"{broker.url}{SUBSCRIPTIONS}", "POST", {"filter": f"{name} > 1", "namespace": "long"})
+        assert made.status == 201, made.body
+    asked = {
+        "unknown": ("/v1/trial", {"filter": "zzz LIKE 'a%'"}, 400),
+        "unknown and long": ("/v1/trial", {"filter": f"{'z' * 16_000} LIKE 'a%'"}, 400),
+        "a long name in a filter": (SUBSCRIPTIONS, {"filter": f"{'z' * 257} > 1"}, 413),
+        "a long name that may be missing": (SUBSCRIPTIONS, {"filter": f"{'z' * 257} IS NULL"}, 413),
+        "a long name in an expression": (SUBSCRIPTIONS, {"filter": f"{'z' * 257} + 1 > a"}, 413),
+        "a long name in an event": (f"{EVENTS}?namespace=long", {"z" * 257: 1}, 413),
+        "a long path in an event": (f"{EVENTS}?namespace=long", {"z" * 200: {"z" * 56: 1}}, 413),
+        "a long name of a field": (SUBSCRIPTIONS, {"filter": "a > 1", "fields": ["z" * 16_000] * 2}, 400),
+        "a value that does not fit": (f"{EVENTS}?namespace=long", {"n0" + "x" * 250: "text" * 10_000}, 400),
+    }
+    for name, (path, body, status) in asked.items():
+        answer = ask(f"{broker.url}{path}", "POST", {"namespace": "long", **body} if "?" not in path else body)
+        assert (answer.status, len(answer.body) < 2_000) == (status, True), (name, answer.body[:300])
+    fitting = {"z" * 256: 1, "y" * 200: {"y" * 55: 1}}
+    assert ask(f"{broker.url}{EVENTS}?namespace=long", "POST", fitting).status == 200
+    assert ask(f"{broker.url}{SUBSCRIPTIONS}", "POST", {"filter": f"{'z' * 256} > 1"}).status == 201
 
 
 def test_half_of_a_body_leaves_no_traceback_when_the_broker_stops(tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from tamis.errors import InvariantError, TamisError
+from tamis.files.fields import read_fields
 from tamis.node.content import Content
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.rights import Rights
 from tamis.web.bodies import read_events, read_objects
-from tamis.web.endpoints.subscriptions import NewSubscription, _as_json, _message_of, _read, drafted
+from tamis.web.endpoints.subscriptions import NewSubscription, _as_json, _message_of, drafted
 from tamis.web.intake import Intake
 from tamis.web.work.pacing import Pace, Shares
 from tests.fuzz.harness import Area, damaged_bytes, damaged_text, document, main, name
@@ -116,7 +117,7 @@ async def _treated(request: Request, door: str, server: Any) -> str:
         return "events: taken"
     objects, _ = await read_objects(request)
     for one in objects:
-        given = _read(one, NewSubscription)
+        given = read_fields(one, NewSubscription)
         _, message = _message_of(server, _RIGHTS, given, await _as_json(given.filter, server.pace("alice")))
         await drafted(checks, None, message, _RIGHTS, server.pace("alice"))
     return "subscriptions: taken"

@@ -150,6 +150,13 @@ def test_letters_of_a_client_are_dropped_and_replayed_for_one_subscription(broke
         with tamis.connect(broker.url, client="both") as client:
             one = client.subscribe("first >= 0", id="first", durable=True, max_deliveries=1)
             two = client.subscribe("second >= 0", id="second", durable=True, max_deliveries=1)
+            for most, durable, words in (
+                (-1, True, "expected a whole number from 0 to 1,000"),
+                (1_001, True, "1,001 is more than the 1,000 accepted"),
+                (3, False, "only the messages of a durable subscription"),
+            ):
+                with pytest.raises(tamis.RefusedError, match=words):
+                    client.subscribe("third >= 0", durable=durable, max_deliveries=most)
             if count:
                 next(iter(one if count % 2 else two))
 

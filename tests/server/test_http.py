@@ -326,6 +326,69 @@ def test_a_bad_subscription_is_refused(broker: BrokerProcess, document: dict[str
     assert words in answer.json["error"]
 
 
+WORDED = {
+    "a limit of take": ("POST", "/take", {"consumer": "a", "limit": 300}, "limit: expected a whole number from 1 to"),
+    "no consumer": ("POST", "/take", {"limit": 3}, "the field 'consumer' is missing"),
+    "an empty consumer": ("POST", "/take", {"consumer": ""}, "consumer: expected text of 1 to 128 characters, got ''"),
+    "a cursor": ("POST", "/settle", {"consumer": "a", "release": [5]}, "release[0]: expected text, got 5"),
+    "a format": (
+        "PUT",
+        "/webhook",
+        {"url": "https://h/", "format": "xml"},
+        "format: expected 'binary' or 'structured', got 'xml'",
+    ),
+    "durable": ("PUT", "", {"filter": "a > 1", "durable": "no"}, "durable: expected true or false, got 'no'"),
+    "metadata": ("PUT", "", {"filter": "a > 1", "metadata": {"a": 1}}, "metadata: expected text as every value"),
+    "an unknown field": (
+        "PUT",
+        "",
+        {"filter": "a > 1", "max_delivery": 1},
+        "unknown field 'max_delivery', did you mean 'max_deliveries'? (known fields: filter, durable, expires,",
+    ),
+    "an offset": (
+        "PUT",
+        "",
+        {"filter": "a > 1", "expires": "2026-01-01T00:00:00+99:00"},
+        "expires: not a valid time: an offset is less than 24 hours",
+    ),
+    "a ring": (
+        "PUT",
+        "",
+        {"filter": "S_INTERSECTS(area, POLYGON((0 0)))"},
+        "not WKT: a line has at least two points, a ring at least four",
+    ),
+    "dead letters of none": (
+        "PUT",
+        "",
+        {"filter": "a > 1", "durable": False, "max_deliveries": 3},
+        "max_deliveries: only the messages of a durable subscription",
+    ),
+}
+
+
+def test_what_is_wrong_with_a_field_is_said_in_plain_words(broker: BrokerProcess) -> None:
+    subscribe(broker, "worded > 1", "worded")
+    for name, (method, place, body, words) in WORDED.items():
+        answer = ask(f"{broker.url}/v1/subscriptions/worded{place}", method, body)
+        assert (answer.status, answer.json["error"][: len(words)]) == (400, words), name
+        assert not re.search(r"[`$]|Exception|timedelta", answer.json["error"]), name
+    answer = subscribe(broker, "worded > 1", "fleeting", durable=False, max_deliveries=3)
+    assert (answer.status, "durable" in answer.json["error"]) == (400, True)
+
+
+def test_too_much_is_refused_with_the_status_that_the_page_says(broker: BrokerProcess) -> None:
+    statuses = {
+        413: [{"x" * 257: 1}],
+        400: [{f"a{n}": n for n in range(257)}, json.loads('{"a":' * 32 + "1" + "}" * 32), {"a": [[]] * 40_001}],
+    }
+    for status, bodies in statuses.items():
+        for body in bodies:
+            assert publish(broker, body).status == status, str(body)[:60]
+    assert ask(f"{broker.url}/v1/subscriptions?limit=1001").status == 400
+    assert publish(broker, {"a": 1}, "n" * 129).status == 400
+    assert subscribe(broker, "a > 1", "i" * 129).status == 400
+
+
 def test_namespaces_do_not_meet(broker: BrokerProcess) -> None:
     subscribe(broker, "meets = 1", "here", namespace="blue")
     publish(broker, {"meets": 1, "from": "red"}, "red")
@@ -342,6 +405,17 @@ def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
     assert ask(url, "POST", {"id": "nobody", "event": {}}).status == 404
     for nothing in ({}, {"event": {"size": 1}}):
         assert 'expected {"event": {...}, "filter"' in ask(url, "POST", nothing).json["error"]
+
+
+def test_a_question_about_nothing_is_told_what_is_missing(broker: BrokerProcess) -> None:
+    subscribe(broker, "asked > 1", "asked")
+    for body, words in (
+        ({}, 'expected {"event": {...}, "filter": "..."} or'),
+        ({"namespace": 5, "id": "asked"}, "namespace: expected text"),
+        ({"id": "asked", "client": 5}, "client: expected text"),
+    ):
+        answer = ask(f"{broker.url}/v1/explain", "POST", body)
+        assert (answer.status, answer.json["error"][: len(words)]) == (400, words)
 
 
 def test_a_subscription_of_a_client_is_explained_by_its_id(broker: BrokerProcess) -> None:

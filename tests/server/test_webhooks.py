@@ -231,6 +231,7 @@ def test_addresses_that_are_not_public_are_not_called(tmp_path: Path) -> None:
         refused = {
             "http://localhost/": 403,
             "https://169.254.169.254/latest": 403,
+            "https://127.0.0.1/": 403,  # a host that is named, at an address that is not
             "https://user:pass@localhost/": 400,
             "nonsense": 400,
         }
@@ -353,7 +354,15 @@ def test_the_shell_sets_shows_rotates_and_removes(broker: BrokerProcess, tmp_pat
 
 
 def test_a_configuration_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
-    for text, words in (("networks = ['10.0.0.1/8']", "host bits"), ("host = ['a']", "unknown field `host`")):
+    for text, words in (
+        ("networks = ['10.0.0.1/8']", "host bits"),
+        (
+            "host = ['a']",
+            r"webhooks: unknown field 'host', did you mean 'hosts'\? \(known fields: hosts, networks, http",
+        ),
+        ("most = -1", "most: expected a whole number of at least 0, got -1"),
+        ("most = 'many'", "webhooks.most: expected a whole number, got 'many'"),
+    ):
         (tmp_path / "broker.toml").write_text(f"[webhooks]\n{text}")
         with pytest.raises(ModelError, match=words):
             read_config(tmp_path / "broker.toml").check()

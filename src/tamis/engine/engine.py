@@ -26,7 +26,7 @@ from tamis.engine.stored import Record
 from tamis.engine.text_batch import compiled_subscriptions, text_batches
 from tamis.engine.threads import match_parts
 from tamis.engine.unreachable import Unreachable
-from tamis.errors import ModelError, SubscriptionError, TableError, shorten
+from tamis.errors import ModelError, SubscriptionError, TableError, list_names, shorten
 from tamis.index.paused_collection import paused_collection
 from tamis.index.protocols import Guarantee, demand
 from tamis.index.registry import DEFAULT_MATCHER, MATCHERS
@@ -391,7 +391,7 @@ class Engine:
         """Return the schema extended by these names with a type, as boxes and balls need."""
         for name in names:
             if name not in self._schema and not self._learns:
-                raise SubscriptionError(f"attribute {name!r} is unknown; known are {', '.join(self._schema)}", name)
+                raise SubscriptionError(f"attribute {name!r} is unknown; known are {list_names(self._schema)}", name)
         return self._schema.extended(dict.fromkeys(names, kind), "a box" if kind == Number() else "a ball")
 
     def _admit(self, added: Sequence[Subscription]) -> None:

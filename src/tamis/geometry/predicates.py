@@ -15,7 +15,7 @@ import numpy.typing as npt
 import shapely
 
 from tamis.geometry.balls import in_ball
-from tamis.geometry.matrices import relation_of_matrix
+from tamis.geometry.matrices import compound_relation
 from tamis.geometry.relations import relation_of
 from tamis.geometry.spaces import as_ball, vector_of
 from tamis.geometry.sphere import are_within
@@ -51,8 +51,8 @@ def passes(value: RegionValue, test: Geometric) -> bool:
     if exactly is not None:
         return exactly
     if test.function in _GEOS:
-        return bool(_GEOS[test.function](test.geometry, value))
-    return relation_of_matrix(shapely.relate(value, test.geometry)).value == test.function[4:].lower()
+        return bool(_by_geos(test.function, test.geometry, value))
+    return compound_relation(value, test.geometry).value == test.function[4:].lower()
 
 
 def pass_all(values: npt.NDArray[np.object_], test: Geometric) -> _Bools:
@@ -60,17 +60,23 @@ def pass_all(values: npt.NDArray[np.object_], test: Geometric) -> _Bools:
     if test.function in _GEOS:
         operand = shapely.force_2d(test.geometry)  # a copy: no other thread may use it while GEOS prepares it
         shapely.prepare(operand)
-        passed = np.asarray(_GEOS[test.function](operand, values), bool)
+        passed = np.asarray(_by_geos(test.function, operand, values), bool)
         # GEOS 3.14 overlooks holes of a prepared polygon when it compares it with a collection.
         several = shapely.get_type_id(values) == _COLLECTION
         if several.any():
-            passed[several] = _GEOS[test.function](test.geometry, values[several])
+            passed[several] = _by_geos(test.function, test.geometry, values[several])
         for row, value in enumerate(values):
             exactly = _exactly(value, test) if is_plain(value) else None
             if exactly is not None:
                 passed[row] = exactly
         return passed
     return np.array([passes(value, test) for value in values], bool)
+
+
+def _by_geos(function: str, operand: Any, values: Any) -> Any:
+    """Return what GEOS computes, without a warning: it overflows on coordinates near the largest float64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _GEOS[function](operand, values)
 
 
 def _exactly(value: RegionValue, test: Geometric) -> bool | None:
@@ -108,4 +114,5 @@ def _is_near(value: RegionValue, test: Geometric) -> bool:
         return in_ball(point, ball.center, ball.radius)
     if test.on_sphere:
         return are_within(value, test.geometry, test.distance)
-    return bool(shapely.dwithin(value, test.geometry, test.distance))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(shapely.dwithin(value, test.geometry, test.distance))

@@ -184,6 +184,8 @@ _NESTED = "a collection inside a collection; write its parts into the outer one"
 
 #: Messages of GEOS about common mistakes, and our explanations.
 _REASONS = {
+    "Invalid number of points in LinearRing": "a ring has at least four points, the last one equal to the first",
+    "point array must contain 0 or >1 elements": "a line has at least two points, a ring at least four",
     "closed linestring": "repeat the first point of a ring at its end",
     "Expected number but encountered ','": "the numbers of a point have a space between them: POINT(13.4 52.5)",
     "Expected word but encountered number": "each ring stands in parentheses of its own: POLYGON((0 0, 1 0, 1 1, 0 0))",
@@ -195,7 +197,8 @@ def _read(reader: Any, value: str | bytes, form: str) -> shapely.Geometry:
         with np.errstate(invalid="ignore", over="ignore"):  # NaN is refused later; no need to warn as well
             return reader(value)
     except (shapely.errors.GEOSException, TypeError, ValueError) as error:
-        reason = str(error).split("\n")[0].removeprefix("ParseException: ")
+        reason = str(error).split("\n")[0]
+        reason = re.sub(r"^\w*Exception: ", "", reason)
         reason = next((explanation for sign, explanation in _REASONS.items() if sign in reason), reason)
         raise UnfitError(f"not {form}: {reason}") from None
 

@@ -256,7 +256,8 @@ def _rfc3339(text: str) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{offset}")
     except ValueError as error:
-        raise UnfitError(f"not a valid time: {error}") from None
+        reason = "an offset is less than 24 hours" if "timedelta" in str(error) else str(error)
+        raise UnfitError(f"not a valid time: {reason}") from None
 
 
 def _from_datetime64(value: np.datetime64) -> dt.datetime:

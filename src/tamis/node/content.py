@@ -24,6 +24,7 @@ from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.unbind import unbind
 from tamis.model.schema import (
     ALL_STRINGS,
+    COMPUTED,
     LEARNED_ATTRIBUTES,
     MAX_ATTRIBUTES,
     Event,
@@ -36,7 +37,17 @@ from tamis.model.subscription import Filter
 from tamis.model.types import Boolean, Number, String
 from tamis.model.types.paths import MAX_DEPTH, nested
 
-__all__ = ["MAX_INNER", "Content", "ReadDocuments", "adopt", "check_nesting", "copy_apart", "text_of", "written_forms"]
+__all__ = [
+    "MAX_ATTRIBUTE_NAME",
+    "MAX_INNER",
+    "Content",
+    "ReadDocuments",
+    "adopt",
+    "check_nesting",
+    "copy_apart",
+    "text_of",
+    "written_forms",
+]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -62,6 +73,9 @@ REMEMBERED_BYTES, REMEMBERED_EVENT_BYTES = 64 * 1024 * 1024, 16 * 1024 * 1024
 
 #: Objects and lists inside one value of an event: the 10,000 positions and 2,500 rings of a region, with a reserve.
 MAX_INNER = 20_000
+
+#: Characters of an attribute's name, dots included, unless the schema of the broker declares it.
+MAX_ATTRIBUTE_NAME = 256
 
 #: Types of values that contain no other values.
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
@@ -192,6 +206,8 @@ class Content:
     def compile(self, source: str | Mapping[str, Any]) -> tuple[Filter, ...]:
         """Return the filters of CQL2 text or JSON."""
         filters, learned, _ = compile_source(source, self.schema, learns=self.learns)
+        _check_names(name for filter in filters for name in filter.attributes if name not in self.schema)
+        _check_names(name for name in learned if name not in self.schema)
         if self.learns and len(learned) > MAX_ATTRIBUTES:
             raise LimitError(LEARNED_ATTRIBUTES, len(learned), MAX_ATTRIBUTES)
         self.schema = learned
@@ -314,10 +330,12 @@ class Content:
 
     def _written(self, raw: Mapping[str, Any]) -> tuple[Event, bytes]:
         check_nesting(raw)
+        _check_names(name for name in raw if name not in self.schema)
         schema, present = self.schema, dict[str, bool]()
         self._look_at_schema()
         if self.learns and not (isinstance(raw, dict) and raw.keys() <= self._known_names):
             schema = learn_from_event(schema, raw)
+            _check_names(name for name in schema if name not in self.schema)
             present = presence_of(schema, raw)
         event = schema.event(raw)
         wire = nested(schema.to_wire(event, raw) | present, raw)
@@ -376,6 +394,13 @@ def adopt(content: Content, apart: Content) -> None:
     if apart._number == content._number:
         for (_, filters), data in apart._memory.texts.items():
             content._remember(filters, data)
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise `LimitError` when the name of an attribute is too long; those of computed values are not counted."""
+    for name in names:
+        if len(name) > MAX_ATTRIBUTE_NAME and not name.startswith(COMPUTED):
+            raise LimitError("characters of an attribute's name", len(name), MAX_ATTRIBUTE_NAME)
 
 
 def check_nesting(raw: Mapping[str, Any]) -> None:

@@ -12,8 +12,11 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["SlashesInNames", "id_in"]
+from tamis.model.subscription import SubscriptionId
 
+__all__ = ["SlashesInNames", "id_in", "possible_ids"]
+
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _SLASH = re.compile(b"%2f", re.IGNORECASE)
 
 #: The segment of the path that is the id, behind "", "v1" and "subscriptions".
@@ -37,3 +40,12 @@ class SlashesInNames:
 def id_in(request: Request) -> str:
     """Return the id of the subscription that a request names in its path."""
     return unquote(request.scope["raw_path"].decode("ascii", "replace").split("/")[_ID_SEGMENT])
+
+
+def possible_ids(text: str) -> list[SubscriptionId]:
+    """Return the ids that a text in a path may mean: itself, and the number that it is.
+
+    >>> possible_ids("alerts"), possible_ids("-5"), possible_ids("--5")
+    (['alerts'], ['-5', -5], ['--5'])
+    """
+    return [text, int(text)] if _NUMBER.fullmatch(text) else [text]

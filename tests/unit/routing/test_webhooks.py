@@ -174,11 +174,33 @@ def test_urls_of_allowed_hosts(url: str) -> None:
         ("https://hooks.example.com/\r\nX: y", "without spaces"),
         ("https://hooks.example.com/" + "a" * 3_000, "at most 2,048"),
         ("https://[::1", "url: "),
+        ("https://hooks.example.com:0/", "a port is a number from 1 to 65,535"),
+        ("https://hooks.example.com:x/", "a port is a number from 1 to 65,535"),
     ],
 )
 def test_other_urls_are_refused(url: str, words: str) -> None:
     with pytest.raises((ModelError, RefusedError), match=words):
         RULES.read_url(url)
+
+
+NOT_PUBLIC = """127.0.0.1 127.1 0x7f000001 0x7F.1 2130706433 0177.0.0.1 10.0.0.1. 169.254.169.254
+[::1] [::ffff:127.0.0.1] [fe80::1%25eth0] [64:ff9b::7f00:1]"""
+
+
+@pytest.mark.parametrize("host", NOT_PUBLIC.split())
+def test_an_address_that_is_not_public_is_refused_when_it_is_set(host: str) -> None:
+    with pytest.raises(RefusedError, match=r"not public; see `networks` of \[webhooks\]") as refused:
+        WebhookRules(hosts=("*",)).read_url(f"https://{host}/")
+    assert refused.value.code == 403
+    with pytest.raises(RefusedError, match="stays within them"):
+        WebhookRules(hosts=("*",), networks=("10.1.0.0/16",), http=True).read_url("http://8.8.8.8/")
+
+
+@pytest.mark.parametrize(
+    "host", ["8.8.8.8", "10.1.2.3", "[2606:4700::1111]", "127.1.example", "0x.example", "999.1.1.1"]
+)
+def test_public_addresses_named_networks_and_names_may_be_set(host: str) -> None:
+    assert WebhookRules(hosts=("*",), networks=("10.1.0.0/16",)).read_url(f"https://{host}/").port == 443
 
 
 def test_without_hosts_nothing_is_called_and_http_must_be_allowed() -> None:
@@ -217,6 +239,7 @@ def test_public_addresses_and_named_networks_are_called(address: str) -> None:
         (WebhookRules(hosts=("https://a.example/",)), "without a port"),
         (WebhookRules(hosts=("a.example:8443",)), "without a port"),
         (WebhookRules(hosts=("a*.example",)), r"\*\.name"),
+        (WebhookRules(most=-1), "most: expected a whole number of at least 0"),
     ],
 )
 def test_rules_that_cannot_be_read(rules: WebhookRules, words: str) -> None:

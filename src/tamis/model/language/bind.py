@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import shapely
 
-from tamis.errors import LimitError, SubscriptionError
+from tamis.errors import LimitError, SubscriptionError, list_names, shorten
 from tamis.model.derived.spatial_functions import ALL_RELATIONS, BY_DIMENSION, METRES, SPATIAL_FUNCTIONS
 from tamis.model.language.arithmetic.binding import UnknownAttributeError, bind_calculated, learned_types
 from tamis.model.language.arithmetic.sets import (
@@ -92,6 +92,9 @@ from tamis.model.values import UnfitError, Value
 
 __all__ = ["bind", "learn_from_node"]
 
+#: Characters of a name up to which it is compared with others for a proposal.
+_LONGEST_COMPARED = 256
+
 
 def bind(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> Predicate:
     """Return the predicate of a tree under a schema, or raise `SubscriptionError`.
@@ -159,6 +162,13 @@ def _shown_type(leaf: Leaf) -> AttributeType | None:
     return type_of_value(leaf.values[0]) if isinstance(leaf, IsIn) else None
 
 
+def _near(name: str, names: Iterable[str]) -> list[str]:
+    """Return the name that was probably meant, if there is one; long names take too long to compare."""
+    if len(name) > _LONGEST_COMPARED:
+        return []
+    return difflib.get_close_matches(name, [other for other in names if len(other) <= _LONGEST_COMPARED], n=1)
+
+
 class _Binder:
     """Binds one tree in a single walk."""
 
@@ -188,7 +198,7 @@ class _Binder:
     def error(self, leaf: Leaf, problem: str) -> SubscriptionError:
         attribute = "" if isinstance(leaf, Constant) else leaf.attribute
         position = leaf.span[0] if leaf.span else None
-        message = f"attribute {attribute!r}: {problem}" if attribute else problem
+        message = f"attribute {shorten(attribute)}: {problem}" if attribute else problem
         return SubscriptionError(message, attribute, None, self.text, position)
 
     def type_of(self, leaf: Leaf) -> AttributeType:
@@ -196,8 +206,8 @@ class _Binder:
         kind = self.schema.get(leaf.attribute)
         if kind is not None:
             return kind
-        near = difflib.get_close_matches(leaf.attribute, self.schema, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self.schema) or 'none'}"
+        near = _near(leaf.attribute, self.schema)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {list_names(self.schema)}"
         raise self.error(leaf, f"unknown ({hint})")
 
     def scalar(self, leaf: Leaf) -> ScalarType:

@@ -44,6 +44,10 @@ __all__ = [
 #: Words that need double quotes when an attribute is called so.
 RESERVED = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "TRUE", "FALSE"})
 
+#: What other languages write for values that no number of a filter has; an attribute called so needs double quotes.
+_NO_VALUES = frozenset({"NAN", "INF", "INFINITY"})
+_NO_NAMES = RESERVED | _NO_VALUES
+
 #: Words that are operators only before a string: an attribute may be called so without quotes.
 BEFORE_STRINGS = frozenset({"ILIKE", "MATCHES"})
 
@@ -220,10 +224,10 @@ class TextLexer(Lexer):
 def is_plain_name(name: str) -> bool:
     """Whether an attribute's name needs no double quotes.
 
-    >>> is_plain_name("größe.x"), is_plain_name("in"), is_plain_name("2nd")
-    (True, False, False)
+    >>> is_plain_name("größe.x"), is_plain_name("in"), is_plain_name("NaN"), is_plain_name("2nd")
+    (True, False, False, False)
     """
-    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in RESERVED and not _EMPTY_STEP.search(name)
+    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in _NO_NAMES and not _EMPTY_STEP.search(name)
 
 
 def check_paths(text: str) -> None:
@@ -246,7 +250,7 @@ def _comparison(convert: Callable[[str, int], Any], source: Source, match: _Matc
     """Read ``name operator literal`` at one go."""
     name, operator, literal = match.group(2, 3, match.lastindex or 0)
     start, end = match.start(2), match.end()
-    if source.previous in _INSIDE or (name.upper() in RESERVED and name.isascii()):
+    if source.previous in _INSIDE or (name.upper() in _NO_NAMES and name.isascii()):
         return _word(source, match)
     value = convert(literal, match.start(match.lastindex or 0))
     return Piece("COMPARISON", Compare(name, operator, value, (start, end)), start, end)
@@ -290,7 +294,7 @@ def _is_like(source: Source, match: _Match) -> Piece:
 
 def _is_no_attribute(word: str, source: Source) -> bool:
     """Whether a word cannot begin a condition: it is reserved, or an operand of what stands before it."""
-    return source.previous in _INSIDE or (word.upper() in RESERVED and word.isascii())
+    return source.previous in _INSIDE or (word.upper() in _NO_NAMES and word.isascii())
 
 
 def _word(source: Source, match: _Match) -> Piece:
@@ -300,6 +304,9 @@ def _word(source: Source, match: _Match) -> Piece:
     if keyword in RESERVED:
         is_value = keyword in ("TRUE", "FALSE")
         return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
+    if keyword in _NO_VALUES:
+        problem = "expected a number; NaN and infinities are not values"
+        raise Refusal(f"{problem} (an attribute called {word} stands in double quotes)", start, word)
     if keyword == "DIV" and source.previous in _OPERAND_ENDS:
         return Piece("TIMES", "div", start, end)
     if keyword in BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tamis.errors import LimitError, ModelError
+from tamis.errors import LimitError, ModelError, list_names, shorten
 from tamis.model.schema import MAX_ATTRIBUTES, Schema
 from tamis.model.subscription import SubscriptionId
 from tamis.node.effects import Link
@@ -34,12 +34,12 @@ def check_fields(fields: tuple[str, ...], schema: Schema, *, learns: bool) -> No
     if len(fields) > MAX_ATTRIBUTES:
         raise LimitError("fields of a subscription", len(fields), MAX_ATTRIBUTES)
     if duplicates := sorted({name for name in fields if fields.count(name) > 1}):
-        raise ModelError(f"fields: duplicate name {duplicates[0]!r}")
+        raise ModelError(f"fields: duplicate name {shorten(duplicates[0])}")
     schema_names = {*schema, *(name.split(".")[0] for name in schema)}
     unknown = [name for name in fields if not name or (not learns and name not in schema_names)]
     if unknown:
         raise ModelError(
-            f"fields: there is no attribute {unknown[0]!r}; choose from {', '.join(sorted(schema_names)[:20])}"
+            f"fields: there is no attribute {shorten(unknown[0])}; choose from {list_names(sorted(schema_names))}"
         )
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "MAX_REASON",
     "Recent",
     "Traffic",
+    "check_dead_letters",
     "check_metadata",
     "check_namespace",
     "check_pieces",
@@ -157,6 +158,12 @@ def check_metadata(n: int) -> None:
     """Raise `LimitError` if the metadata of a subscription have too many keys."""
     if n > MAX_METADATA_KEYS:
         raise LimitError("keys of metadata", n, MAX_METADATA_KEYS)
+
+
+def check_dead_letters(about: m.About) -> None:
+    """Raise `ModelError` when a client gives a limit of deliveries to a subscription for which none are counted."""
+    if about.max_deliveries and not about.durable:
+        raise ModelError("max_deliveries: only the messages of a durable subscription can become dead letters")
 
 
 def check_pieces(link: Link, what: str, count: int, most: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tamis.algebra.evaluate import matches
-from tamis.errors import LimitError, RefusedError
+from tamis.errors import LimitError, ModelError, RefusedError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.schema import LEARNED_ATTRIBUTES, MAX_ATTRIBUTES, Schema
@@ -32,6 +32,7 @@ from tamis.routing.edge.admission import (
     MAX_ABOUT,
     MAX_EVENT,
     MAX_EVENT_WITH_REGION,
+    check_dead_letters,
     check_metadata,
     check_namespace,
     read_raw,
@@ -319,7 +320,9 @@ def _stored_form(message: m.Subscribe, written: bytes, rights: Rights, content: 
     about = msgspec.structs.replace(_read_about(message), owner=rights.principal)
     if about.fields:
         check_fields(about.fields, content.schema, learns=content.learns)
-    if not 0 <= about.max_deliveries <= MAX_DELIVERIES:
+    if about.max_deliveries < 0:
+        raise ModelError(f"max_deliveries: expected a whole number from 0 to {MAX_DELIVERIES:,}")
+    if about.max_deliveries > MAX_DELIVERIES:
         raise LimitError("max_deliveries", about.max_deliveries, MAX_DELIVERIES)
     return m.Subscribe(message.id, written, message.namespace, message.expires, msgspec.json.encode(about))
 
@@ -389,4 +392,5 @@ def _described(message: m.Subscribe, content: Content) -> m.Subscribe:
     text = text_of(content, message.filter)
     shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
     about = msgspec.structs.replace(_read_about(message), text=shown)
+    check_dead_letters(about)
     return msgspec.structs.replace(message, about=msgspec.json.encode(about))

@@ -13,7 +13,7 @@ from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
 from tamis.model.strict_json import MAX_CONTAINERS, MAX_KEYS
 from tamis.model.types.paths import MAX_DEPTH
-from tamis.node.content import MAX_INNER
+from tamis.node.content import MAX_ATTRIBUTE_NAME, MAX_INNER
 
 __all__ = [
     "BODY_SECONDS",
@@ -157,6 +157,7 @@ DOORS: Final = (
     Door("bytes of an event with a region", "event", _bytes(MAX_EVENT_WITH_REGION)),
     Door("bytes of one JSON object", "object", _bytes(MAX_EVENT_TEXT)),
     Door("attributes of an event", "event", f"{MAX_ATTRIBUTES:,}"),
+    Door("characters of an attribute's name, dots included", "attribute", f"{MAX_ATTRIBUTE_NAME:,}"),
     Door("levels of nesting in JSON", "object", f"{MAX_DEPTH:,}"),
     Door("objects and lists of one JSON object", "object", f"{MAX_CONTAINERS:,}"),
     Door("keys of one JSON object and those inside it", "object", f"{MAX_KEYS:,}"),

@@ -9,8 +9,9 @@ the operator named their network, too. The checked address is the one that is ca
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -30,6 +31,9 @@ _WITH_IPV4 = (
     (ipaddress.IPv6Network("64:ff9b::/96"), 0),
     (ipaddress.IPv6Network("2002::/16"), 80),
 )
+
+#: A part of an IPv4 address as old resolvers read it: decimal, octal or hexadecimal.
+_INET_PART = re.compile(r"0[xX][0-9a-fA-F]{1,8}|[0-9]{1,12}")
 
 #: Addresses of gateways in the local network.
 _LOCAL_GATEWAYS = ipaddress.IPv6Network("64:ff9b:1::/48")
@@ -67,7 +71,9 @@ class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: int = 1_000
 
     def check(self) -> None:
-        """Raise `ModelError` unless every host and network can be read."""
+        """Raise `ModelError` unless every host and network can be read, and the number of webhooks is one."""
+        if self.most < 0:
+            raise ModelError(f"[webhooks] most: expected a whole number of at least 0, got {self.most}")
         for network in self.networks:
             try:
                 ipaddress.ip_network(network)
@@ -82,9 +88,9 @@ class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the target of a URL; raise `ModelError` if it is malformed, `RefusedError` if it is not allowed."""
         try:
             parts = urlsplit(url)
-            host, port = (parts.hostname or "").rstrip("."), parts.port
-        except ValueError as error:
-            raise ModelError(f"url: {error}") from None
+            host = (parts.hostname or "").rstrip(".")
+        except ValueError:  # brackets that are not closed, or hold no IPv6 address
+            raise ModelError("url: expected https://host/path") from None
         if not url.isascii() or not url.isprintable() or " " in url or len(url) > MAX_URL:
             raise ModelError(f"url: expected at most {MAX_URL:,} ASCII characters without spaces")
         if parts.scheme not in ("https", "http") or not host:
@@ -95,7 +101,10 @@ class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise RefusedError(403, "url: expected https://; http:// needs `http = true` in [webhooks] of the broker")
         self._demand_host(host)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return Target(parts.scheme == "https", host, port or (443 if parts.scheme == "https" else 80), path)
+        target = Target(parts.scheme == "https", host, _port(parts), path)
+        if (address := _literal_address(host)) is not None:  # the addresses of a name are checked at each call
+            self.demand_address(address, target)
+        return target
 
     def demand_address(self, text: str, target: Target) -> None:
         """Raise `RefusedError` unless the address that a host resolved to may be called."""
@@ -118,6 +127,45 @@ class WebhookRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _is_named(self, address: Address) -> bool:
         return any(address in ipaddress.ip_network(network) for network in self.networks)
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ModelError("url: a port is a number from 1 to 65,535")
+    return port or (443 if parts.scheme == "https" else 80)
+
+
+def _literal_address(host: str) -> str | None:
+    """Return the address that a host is, in any form that resolvers read; None for a name.
+
+    >>> [_literal_address(host) for host in ("10.0.0.1", "0x7f000001", "127.1", "0177.0.0.1", "::1", "a.example")]
+    ['10.0.0.1', '127.0.0.1', '127.0.0.1', '127.0.0.1', '::1', None]
+    """
+    try:
+        return str(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        pass
+    *first, last = host.split(".")
+    if len(first) > 3 or not all(map(_INET_PART.fullmatch, (*first, last))):
+        return None
+    try:
+        *numbers, rest = map(_inet_number, (*first, last))
+    except ValueError:  # an 8 or 9 among octal digits
+        return None
+    n_left = 4 - len(first)
+    if any(number > 255 for number in numbers) or rest >= 256**n_left:
+        return None
+    return str(ipaddress.IPv4Address(bytes(numbers) + rest.to_bytes(n_left, "big")))
+
+
+def _inet_number(part: str) -> int:
+    if part[:2] in ("0x", "0X"):
+        return int(part, 16)
+    return int(part, 8 if part.startswith("0") else 10)
 
 
 def _is_public(address: Address) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tamis.errors import ModelError
+from tamis.files.fields import read_fields
 from tamis.model.schema import Schema
 from tamis.routing.core.broker import PATIENCE_SECONDS
 from tamis.routing.edge.audit import MAX_AUDIT
@@ -261,8 +262,8 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
         try:
             address = urlsplit(self.traces)
             is_address = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-        except ValueError as error:  # brackets, or a port that is not a number
-            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT ({error})") from None
+        except ValueError:  # brackets, or a port that is not a number
+            raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT") from None
         if self.traces not in ("", "env") and not is_address:
             raise ModelError(f"traces: {expected}OTEL_EXPORTER_OTLP_ENDPOINT")
         if address.username or address.password or address.query:
@@ -286,10 +287,9 @@ class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True)
 def read_config(path: Path) -> BrokerConfig:
     """Read a TOML file; files that it names are relative to it."""
     try:
-        config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
+        config = read_fields(tomllib.loads(path.read_text(encoding="utf-8")), BrokerConfig)
     except (ValueError, RecursionError) as error:  # TOML, a field, UTF-8, or a number of 5,000 digits
-        names = ", ".join(BrokerConfig.__struct_fields__)
-        raise ModelError(f"{path}: {error} (known: {names})") from None
+        raise ModelError(f"{path}: {error}") from None
     links = tuple(_beside(link, path, "token_file", "ca_file", "cells") for link in config.links)
     jwt = None if config.auth.jwt is None else _beside(config.auth.jwt, path, "keys", "secret_file")
     webhooks = _beside(config.webhooks, path, "ca_file")

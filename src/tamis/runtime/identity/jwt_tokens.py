@@ -33,6 +33,23 @@ EVERY = "*"
 
 _SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
+_UNSIGNED = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.", re.ASCII)
+_DETACHED = re.compile(r"[A-Za-z0-9_-]+\.\.[A-Za-z0-9_-]+", re.ASCII)
+
+_NOT_SIGNED = "the JWT is not signed; unsigned tokens are not accepted"
+
+#: Messages of PyJWT that name Python's parser, and ours.
+_PLAIN_WORDS = {
+    "recursion": "it is nested too deeply",
+    "Invalid header string": "its header is not a JSON object",
+    "Invalid payload string": "its claims are not a JSON object",
+    "Invalid header padding": "its header is not base64url",
+    "Invalid payload padding": "its claims are not base64url",
+    "Invalid crypto padding": "its signature is not base64url",
+    "b64": "its claims are not base64url (b64 in its header)",
+    "Key ID header parameter": "kid in its header is not text",
+}
+
 _RIGHTS = ("publish", "subscribe", "admin")
 
 
@@ -59,7 +76,7 @@ class JwtTokens:
             )
             end = int(claims["exp"] + self._config.leeway)
         except jwt.PyJWTError as error:
-            raise RefusedError(401, f"the JWT is not accepted: {error}") from None
+            raise RefusedError(401, f"the JWT is not accepted: {_in_words(str(error))}") from None
         except TamisError:
             raise
         except Exception as error:  # whatever the parser raises is the sender's doing
@@ -80,16 +97,27 @@ class JwtTokens:
         return bool({sha256, jti} & self._tokens.revoked())
 
     def _key(self, token: str) -> Key:
+        if _UNSIGNED.fullmatch(token):
+            raise RefusedError(401, _NOT_SIGNED)
+        if _DETACHED.fullmatch(token):
+            raise RefusedError(401, "the JWT has no claims in it; detached payloads are not accepted")
         if not _SHAPE.fullmatch(token):
             raise RefusedError(401, "the JWT cannot be read: expected three parts of base64url")
         header = jwt.get_unverified_header(token)
         id, algorithm = header.get("kid"), header.get("alg")
+        if not isinstance(algorithm, str):
+            raise RefusedError(401, "the header of the JWT names no algorithm (alg)")
+        if algorithm.lower() == "none":
+            raise RefusedError(401, _NOT_SIGNED)
         if algorithm not in self._config.algorithms:
-            raise RefusedError(401, f"the JWT is signed by {str(algorithm)[:20]!r}, see `algorithms` in [auth.jwt]")
-        key = self.keys.find(id, str(algorithm))
-        if key is None:
-            raise RefusedError(401, "the JWT names no key of its issuer")
-        return key
+            raise RefusedError(401, f"the JWT is signed by {algorithm[:20]!r}, see `algorithms` in [auth.jwt]")
+        key = self.keys.find(id, algorithm)
+        if key is not None:
+            return key
+        others = [key.algorithm for key in self.keys.named(id)]
+        if others and algorithm not in others:
+            raise RefusedError(401, f"the JWT is signed by {algorithm}, but the key that it names is for {others[0]}")
+        raise RefusedError(401, "the JWT names no key of its issuer")
 
     def _allowed(self, claims: dict[str, Any], digest: str) -> Rights:
         names = self._config.claims
@@ -110,6 +138,10 @@ class JwtTokens:
             _count(claims.get(names.max_subscriptions), names.max_subscriptions),
             digest=digest,
         )
+
+
+def _in_words(problem: str) -> str:
+    return next((words for sign, words in _PLAIN_WORDS.items() if sign in problem), problem)
 
 
 def _digest(token: str, end: int, key: Key, jti: object) -> str:

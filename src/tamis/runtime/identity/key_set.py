@@ -75,6 +75,10 @@ class KeySet:
             self._next = min(self._next, self._last_request + HASTE_SECONDS)  # the issuer may have new keys
         return keys[0] if len(keys) == 1 else None
 
+    def named(self, id: str | None) -> list[Key]:
+        """Return the keys of a name, whatever they are for; none without a name."""
+        return [key for key in self._keys if id is not None and key.id == id]
+
     def has(self, mark: str) -> bool:
         """Whether the key with a mark is still valid."""
         return any(key.mark == mark for key in self._keys)

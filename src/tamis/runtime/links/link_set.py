@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tamis.errors import ModelError, RefusedError
+from tamis.files.fields import read_fields
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
@@ -46,8 +47,8 @@ class LinkSet:
             if (file := settings.get(field)) and (not isinstance(file, str) or Path(file).name != file):
                 raise ModelError(f"{field}: expected the name of a file in {self._config.data}/links, not {file!r}")
         try:
-            link = msgspec.convert({**settings, "name": name}, LinkConfig)
-        except msgspec.ValidationError as error:
+            link = read_fields({**settings, "name": name}, LinkConfig)
+        except ModelError as error:
             raise ModelError(f"link {name!r}: {error}") from None
         if name in self.all:
             raise RefusedError(409, f"there is a link {name!r} already; remove it first")

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, UnknownSubscriptionError
-from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.link_names import client_link, http_link
 from tamis.web.bodies import read_json
+from tamis.web.endpoints.trial import demand_namespace
 from tamis.web.server import Server, server_of
 from tamis.web.views import View, shown_key
 
@@ -33,26 +33,26 @@ async def explain_event(request: Request) -> Response:
     """Explain an event against a filter or a subscription, and to which neighbours a subscription was forwarded."""
     server = server_of(request)
     view, body = server.view(request), await read_json(request)
-    namespace, rights = body.get("namespace", DEFAULT_NAMESPACE), view.rights
-    if not isinstance(namespace, str) or not rights.sees(namespace):
-        raise UnknownSubscriptionError(str(body.get("id", "")))
+    text, id, client = body.get("filter"), body.get("id"), body.get("client")
+    if id is None and "event" not in body:
+        raise ModelError(EXPECTED)
+    if client is not None and not isinstance(client, str):
+        raise ModelError("client: expected text")
+    namespace, rights = demand_namespace(view, body), view.rights
     shown: dict[str, Any] = {}
-    text, id = body.get("filter"), body.get("id")
     if id is not None:
-        key = await _find_key(server, namespace, id, body.get("client"), rights.principal)
+        key = await _find_key(server, namespace, id, client, rights.principal)
         text = m.about(server.broker.subscriptions[key]).text
         shown["links"] = _links(server, *key, with_names=rights.is_admin)
     if "event" in body:
         shown |= await _explained(server, view, namespace, text, body["event"], id)
-    if not shown:
-        raise ModelError(EXPECTED)
     return JSONResponse(shown)
 
 
-async def _find_key(server: Server, namespace: str, id: object, client: object, principal: str) -> Key:
+async def _find_key(server: Server, namespace: str, id: object, client: str | None, principal: str) -> Key:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id must be a string or an integer")
-    link = client_link(principal, client) if isinstance(client, str) else http_link(namespace, id)
+    link = client_link(principal, client) if client is not None else http_link(namespace, id)
     key, subscriptions = (link, client_key(link, namespace, id)), server.broker.subscriptions
     if key in subscriptions:
         return key

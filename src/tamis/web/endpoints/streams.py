@@ -25,6 +25,7 @@ from tamis.node.cursor import Cursor
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
+from tamis.web.bodies import whole_number
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.server import Server, event_id, server_of
 
@@ -36,6 +37,9 @@ HEARTBEAT = 2.0
 #: Messages that are read from the disk at once.
 PAGE = 256
 
+#: The largest ``limit`` of a stream.
+MOST_MESSAGES = 1_000_000_000
+
 
 async def stream(request: Request) -> Response:
     """Send the waiting deliveries, then new ones as they come."""
@@ -46,12 +50,12 @@ async def stream(request: Request) -> Response:
     if query.get("ack", "auto") != "auto":
         raise ModelError(f"ack: expected 'auto' or no ack parameter, got {query['ack'][:40]!r}")
     limit, last = query.get("limit"), request.headers.get("last-event-id")
+    count = None if limit is None else whole_number(limit, "limit", MOST_MESSAGES)
     cursor = last or query.get("after")
     queue = server.broker.stream(link)
     after = _cursor(server, cursor, queue.acknowledged) if cursor else queue.acknowledged
     if last:
         server.driver.acknowledge(link, min(after, queue.last))
-    count = int(limit) if limit and limit.isascii() and limit.isdecimal() and len(limit) < 10 else None
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     body = _Stream(server, rights, link, key, count, acknowledges="ack" in query).messages(after)
     return _Closing(body, media_type="text/event-stream", headers=headers)

@@ -11,7 +11,7 @@ import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -25,6 +25,7 @@ from tamis.errors import (
     TamisError,
     UnknownSubscriptionError,
 )
+from tamis.files.fields import read_fields
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
@@ -33,13 +34,13 @@ from tamis.model.values import UnfitError
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
-from tamis.routing.edge.admission import check_metadata, check_namespace, subscription_id
+from tamis.routing.edge.admission import check_dead_letters, check_metadata, check_namespace, subscription_id
 from tamis.routing.edge.checks import Checks, adopt_from, checks_apart, draft_many
 from tamis.routing.edge.limits import LONG_FILTER, MAX_DELIVERIES
 from tamis.routing.edge.link_names import client_link, client_of, http_link
 from tamis.routing.edge.requests import Draft, Rejection
 from tamis.routing.edge.rights import Rights
-from tamis.web.addresses import id_in
+from tamis.web.addresses import id_in, possible_ids
 from tamis.web.bodies import MAX_PAGE, read_json, read_objects, whole_number
 from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
@@ -60,9 +61,6 @@ __all__ = [
     "listing",
     "show",
 ]
-
-
-Written = TypeVar("Written", bound=msgspec.Struct)
 
 
 #: Subscriptions of a request that are checked together, before others have their turn.
@@ -131,7 +129,8 @@ async def _drafted_requests(
     """Yield the subscriptions of a request while they are checked; `RowError` names the first that is refused."""
     for document in documents:
         try:
-            new = _read(document, NewSubscription)
+            _check_keys(document)
+            new = read_fields(document, NewSubscription)
             link, message = _message_of(server, rights, new, await _as_json(new.filter, pace))
         except TamisError as error:
             await drafting.finish()  # an earlier one may be refused, too
@@ -239,6 +238,7 @@ def _message_of(server: Server, rights: Rights, new: NewSubscription, filter: by
         new.fields,
         new.max_deliveries,
     )
+    check_dead_letters(about)
     return link, m.Subscribe(id, filter, new.namespace, _moment(new.expires), msgspec.json.encode(about))
 
 
@@ -286,7 +286,8 @@ async def change(request: Request) -> Response:
     link, key = find(server, rights, request)
     former = server.broker.subscriptions[link, key]
     _demand_changeable(rights, link, former)
-    changes = _read(document, ChangedSubscription)
+    _check_keys(document)
+    changes = read_fields(document, ChangedSubscription)
     pace = server.pace(rights.principal)
     await pace.begin()
     message = _changed(former, changes, await _as_json(changes.filter, pace))
@@ -314,6 +315,7 @@ def _changed(former: m.Subscribe, changes: ChangedSubscription, filter: bytes) -
     named = {name: getattr(changes, name) for name in names}
     changed = {name: value for name, value in named.items() if value is not msgspec.UNSET}
     about = msgspec.structs.replace(m.about(former), text=_text(changes.filter), **changed)
+    check_dead_letters(about)
     expires = former.expires if changes.expires is msgspec.UNSET else _moment(changes.expires)
     return m.Subscribe(former.id, filter, former.namespace, expires, msgspec.json.encode(about))
 
@@ -334,11 +336,8 @@ def find(server: Server, rights: Rights, request: Request) -> tuple[Link, str]:
     rights.demand_reading()
     text = id_in(request)
     namespace = request.query_params.get("namespace", DEFAULT_NAMESPACE)
-    ids: list[SubscriptionId] = [text]
-    if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 20:
-        ids.append(int(text))
     if rights.sees(namespace):
-        for id in ids:
+        for id in possible_ids(text):
             links = [http_link(namespace, id)]
             if client := request.query_params.get("client"):
                 links = [client_link(rights.principal, client)]
@@ -387,15 +386,10 @@ def _text(filter: str | dict[str, Any]) -> str:
     return filter if isinstance(filter, str) else msgspec.json.encode(filter).decode()
 
 
-def _read(document: dict[str, Any], kind: type[Written]) -> Written:
+def _check_keys(document: dict[str, Any]) -> None:
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
         check_metadata(len(metadata))
-    try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        fields = ", ".join(kind.__struct_fields__)
-        raise ModelError(f"not a subscription: {error} (known fields: {fields})") from None
 
 
 def _moment(expires: str | float | int | None) -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tamis.errors import EventError, ModelError, RefusedError
+from tamis.errors import EventError, ModelError, RefusedError, shorten
 from tamis.model.subscription import DEFAULT_NAMESPACE, Subscription, id_order
 from tamis.node.effects import Link
 from tamis.routing import messages as m
@@ -30,7 +30,7 @@ from tamis.web.server import Server, server_of, shown_event
 from tamis.web.views import View
 from tamis.web.work.rows import Rows
 
-__all__ = ["MOST_SHOWN", "matching", "trial"]
+__all__ = ["MOST_SHOWN", "demand_namespace", "matching", "trial"]
 
 #: Moments and events.
 Recent = list[tuple[float, m.Published]]
@@ -103,10 +103,17 @@ def _first_of(
 
 async def _read_request(request: Request, server: Server) -> tuple[View, str, dict[str, Any]]:
     view, body = server.view(request), await read_json(request)
+    return view, demand_namespace(view, body), body
+
+
+def demand_namespace(view: View, body: dict[str, Any]) -> str:
+    """Return the namespace of a question; `RefusedError` if the client may not read it."""
     namespace = body.get("namespace", DEFAULT_NAMESPACE)
-    if not isinstance(namespace, str) or not view.rights.sees(namespace):
-        raise RefusedError(403, "no access to this namespace")
-    return view, namespace, body
+    if not isinstance(namespace, str):
+        raise ModelError("namespace: expected text")
+    if not view.rights.sees(namespace):
+        raise RefusedError(403, f"no access to the namespace {shorten(namespace)}")
+    return namespace
 
 
 async def _tried(

@@ -98,8 +98,14 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace: Pace) -> None:
     while True:
         try:
-            packet = await socket.receive_bytes()
-        except (WebSocketDisconnect, KeyError, RuntimeError):  # gone; or it sent text
+            received = await socket.receive()
+        except RuntimeError:  # it was closed here
+            return
+        if received["type"] == "websocket.disconnect":
+            return
+        packet = received.get("bytes")
+        if packet is None:
+            connection.close("binary frames only: this connection has no text frames")
             return
         if connection.closed:  # its token ended, or another connection took its place: nothing more is taken from it
             return

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, RefusedError
+from tamis.files.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Bury, Settle, Take, Taken
@@ -28,7 +29,7 @@ from tamis.web.intake import principal_of
 from tamis.web.server import Server, server_of
 from tamis.web.work.rows import Rows
 
-__all__ = ["convert", "queue", "settle", "take"]
+__all__ = ["queue", "settle", "take"]
 
 #: Messages of one request, and seconds that they may be held and waited for.
 MOST_TAKEN, MOST_SECONDS, MOST_WAIT = 256, 3_600.0, 20.0
@@ -62,7 +63,7 @@ async def take(request: Request) -> Response:
     """Give a consumer messages that no other holds; with ``wait`` the request waits until there is one."""
     server, link, subscription = await queue(request)
     _demand_shareable(link, subscription)
-    body = convert(await read_json(request), TakeRequest)
+    body = read_fields(await read_json(request), TakeRequest)
     if link in server.webhooks.all:
         raise RefusedError(409, f"subscription {subscription.id!r} is read by its webhook; remove the webhook first")
     most, end = m.about(subscription).max_deliveries, time.monotonic() + body.wait
@@ -83,8 +84,8 @@ async def take(request: Request) -> Response:
     finally:
         server.driver.unwatch(link, news)
     log, rows = Log(server, link), Rows(server.pace(principal_of(request)), most_bytes=None)  # `Take` bounds them
-    for number, body in bodies_of(server.broker.stream(link), list(taken.numbers)):
-        await rows.add(log.shown(number, body) | {"deliveries": taken.numbers[number]})
+    for number, message in bodies_of(server.broker.stream(link), list(taken.numbers)):
+        await rows.add(log.shown(number, message) | {"deliveries": taken.numbers[number]})
     return rows.response("messages")
 
 
@@ -92,7 +93,7 @@ async def settle(request: Request) -> Response:
     """Acknowledge messages that a consumer holds, in any order, or give them back; ``late`` are those it lost."""
     server, link, subscription = await queue(request)
     _demand_shareable(link, subscription)
-    body = convert(await read_json(request), SettleRequest)
+    body = read_fields(await read_json(request), SettleRequest)
     log = Log(server, link)
     acknowledged = tuple(log.place("acknowledge", text) for text in body.acknowledge)
     released = tuple(log.place("release", text) for text in body.release)
@@ -119,15 +120,6 @@ def _demand_shareable(link: Link, subscription: m.Subscribe) -> None:
         raise RefusedError(
             409, f"subscription {subscription.id!r} belongs to a connected client, which alone reads its queue"
         )
-
-
-def convert(document: dict[str, Any], kind: type[Any]) -> Any:
-    """Return the body of a request as a ``kind``; an error names the culprit and the known fields."""
-    try:
-        return msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        fields = ", ".join(kind.__struct_fields__)
-        raise ModelError(f"{error} (known fields: {fields})") from None
 
 
 async def _take(server: Server, link: Link, body: TakeRequest, most: int) -> Taken:

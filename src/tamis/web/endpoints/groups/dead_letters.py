@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError
+from tamis.files.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Drop, Replay
@@ -22,7 +23,7 @@ from tamis.routing.edge.link_names import client_of, dead_letters_link
 from tamis.runtime.broker.view import StreamView
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.delivery_log import PAGE, Log
-from tamis.web.endpoints.groups.consumers import convert, queue
+from tamis.web.endpoints.groups.consumers import queue
 from tamis.web.endpoints.groups.letters import Owners, bodies_of, owners_of
 from tamis.web.intake import principal_of
 from tamis.web.server import Server, server_of
@@ -97,7 +98,7 @@ async def _chosen(request: Request) -> tuple[Server, Link, StreamView | None, tu
     """Return a queue, its dead letters if it has any, and the numbers of those that a request names: at most a page."""
     server_of(request).rights(request)
     server, link, subscription = await queue(request)
-    chosen = convert(await read_json(request), Chosen)
+    chosen = read_fields(await read_json(request), Chosen)
     if bool(chosen.cursors) == (chosen.upto is not None):
         raise ModelError('expected {"cursors": ["...", ...]} or {"upto": "..."}')
     dead = dead_letters_link(link)

@@ -1,6 +1,6 @@
 """Which subscriptions each dead letter of a client is for.
 
-The subscriptions of a client share a queue, and its dead letters say in their bodies whose they are. Ten thousand
+The subscriptions of a client share a queue, and its dead letters name their subscriptions in their bodies. Ten thousand
 bodies may have gigabytes: each is read once, with pauses for others, and only its subscriptions are remembered.
 """
 
@@ -33,20 +33,20 @@ class LetterBook:
 
     async def read(self, queue: StreamView, numbers: Sequence[int], pace: Pace) -> dict[int, Owners]:
         """Return the owners of letters that are in a queue, by number."""
-        stream, known = self._queues.pop(queue.link, (None, dict[int, Owners]()))
+        stream, remembered = self._queues.pop(queue.link, (None, dict[int, Owners]()))
         if stream is not queue.stream:
-            known = {}
-        self._queues[queue.link] = (queue.stream, known)
+            remembered = {}
+        self._queues[queue.link] = (queue.stream, remembered)
         if len(self._queues) > MAX_QUEUES:
             self._queues.popitem(last=False)
-        for gone in [number for number in known if number <= queue.acknowledged]:
-            del known[gone]
+        for acknowledged in [number for number in remembered if number <= queue.acknowledged]:
+            del remembered[acknowledged]
         pace.begin_small()
-        found = {number: known[number] for number in numbers if number in known}
-        for number, body in bodies_of(queue, [number for number in numbers if number not in found]):
-            found[number] = known[number] = owners_of(body, queue.link)
+        owners = {number: remembered[number] for number in numbers if number in remembered}
+        for number, body in bodies_of(queue, [number for number in numbers if number not in owners]):
+            owners[number] = remembered[number] = owners_of(body, queue.link)
             await pace.breathe()
-        return found
+        return owners
 
 
 def owners_of(body: bytes, link: Link) -> Owners:

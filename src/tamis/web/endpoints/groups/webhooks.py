@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, RefusedError
+from tamis.files.fields import read_fields
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
 from tamis.routing.webhooks.registration import MAX_BATCH, MAX_PARALLEL, PutWebhook, SigningKey, Webhook
 from tamis.routing.webhooks.signature import key_as_text, read_key
 from tamis.web.bodies import MAX_PAGE, read_json, whole_number
-from tamis.web.endpoints.groups.consumers import convert, queue
+from tamis.web.endpoints.groups.consumers import queue
 from tamis.web.endpoints.subscriptions import demand_owner
 from tamis.web.server import Server, server_of
 from tamis.web.work.rows import Rows
@@ -58,7 +59,7 @@ class RotateRequest(msgspec.Struct, forbid_unknown_fields=True):
 async def put(request: Request) -> Response:
     """Set or change a webhook: waiting messages are sent first, and a suspended webhook is resumed."""
     server, link, subscription, rights = await _subscription(request)
-    body = convert(await read_json(request), WebhookRequest)
+    body = read_fields(await read_json(request), WebhookRequest)
     server.access.demand_live(rights)
     server.config.webhooks.read_url(body.url)
     if body.format == "binary" and body.batch > 1:
@@ -91,7 +92,7 @@ async def delete(request: Request) -> Response:
 async def rotate(request: Request) -> Response:
     """Sign with a new secret, and for a time with the former one as well."""
     server, link, subscription, rights = await _subscription(request)
-    body = convert(await read_json(request), RotateRequest)
+    body = read_fields(await read_json(request), RotateRequest)
     server.access.demand_live(rights)
     former = _webhook_of(server, link, subscription)
     former_key = msgspec.structs.replace(former.keys[0], until=round((time.time() + body.overlap) * 1e6))
