@@ -77,7 +77,8 @@ class Shared:
             return
         n = len(self.published) + 1
         self.published.append(n)
-        post = Post(({"n": n},), "default", RIGHTS, "p@b", n, producer="p")
+        # Each event has a producer of its own: the next number of a producer would count as the end of the last one.
+        post = Post(({"n": n},), "default", RIGHTS, f"p{n}@b", 1, producer=f"p{n}")
         self.host.machine.submit(Posts((post,)))
         self.sim.call_later(0.3, self._publish_again, post)
 
@@ -133,10 +134,10 @@ class Shared:
         def note(answer: Settled) -> None:
             for number in set(done) - set(answer.late):
                 self.settled[self._n(bodies[number])] += 1
-            for number in released:
-                if self.held.get(number, ("",))[0] == consumer:
-                    self.held.pop(number)
 
+        for number in released:  # it holds them no longer, though the answer may be lost
+            if self.held.get(number, ("",))[0] == consumer:
+                self.held.pop(number)
         self.host.machine.consume(Settle(LINK, consumer, done, released), note)
 
     def _bodies(self, link: str, numbers: Any) -> dict[int, bytes]:
