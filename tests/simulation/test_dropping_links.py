@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tamis.node.stream import Quota
+from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.edge.requests import ChangeLink
 from tamis.routing.edge.rights import Rights
@@ -101,6 +102,11 @@ class SkippingWorld(World):
     def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
         if (host.name, int(reader.id)) not in self.unsure:
             super()._watch_reader(host, reader, knows_broker=knows_broker)
+
+    def _check_no_holes(self, client: str, id: int, asked: Asked, have: set[m.EventId]) -> None:
+        """Brokers behind a skipped link send what others asked for, and nothing for a subscription that they lack."""
+        if (client, id) not in self.unsure:
+            super()._check_no_holes(client, id, asked, have)
 
 
 def skip(seed: int) -> int:
