@@ -139,8 +139,8 @@ def break_for_a_while(guarded: Guarded) -> None:
 class _Sending:
     """A socket whose other end goes on sending and does not read, so that it cannot be closed in order."""
 
-    async def receive_bytes(self) -> bytes:
-        return b"a packet"
+    async def receive(self) -> dict[str, object]:
+        return {"type": "websocket.receive", "bytes": b"a packet"}
 
 
 class _Driver:
