@@ -134,10 +134,14 @@ class Shared:
         def note(answer: Settled) -> None:
             for number in set(done) - set(answer.late):
                 self.settled[self._n(bodies[number])] += 1
+            give_back()  # also what it has taken again since
 
-        for number in released:  # it holds them no longer, though the answer may be lost
-            if self.held.get(number, ("",))[0] == consumer:
-                self.held.pop(number)
+        def give_back() -> None:
+            for number in released:
+                if self.held.get(number, ("",))[0] == consumer:
+                    self.held.pop(number)
+
+        give_back()  # the answer may be lost
         self.host.machine.consume(Settle(LINK, consumer, done, released), note)
 
     def _bodies(self, link: str, numbers: Any) -> dict[int, bytes]:
