@@ -21,8 +21,7 @@ def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tm
     try:
         near.start().wait_until_ready()
         far.start().wait_until_ready()
-        asked = ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"})
-        assert asked.status == 201
+        subscribe_at(far.url)
         assert near_publishes(near.url, -1) == 200  # nobody wants it, whatever waits
         far.kill()
         accepted = publish_until_refused(near.url)
@@ -44,7 +43,7 @@ def test_a_link_that_drops_refuses_nothing_and_tells_of_the_gap(tmp_path: Path) 
     try:
         near.start().wait_until_ready()
         far.start().wait_until_ready()
-        assert ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"}).status == 201
+        subscribe_at(far.url)
         far.kill()
         assert {near_publishes(near.url, n) for n in range(60)} == {200}
         near.kill()  # what was counted is on disk
@@ -69,8 +68,7 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
     try:
         near.start().wait_until_ready()
         far.start().wait_until_ready()
-        assert ask(f"{far.url}/v1/subscriptions", "POST", {"id": "all", "filter": "n >= 0"}).status == 201
-        wait_until(lambda: ask(f"{far.url}/v1/subscriptions/all").json["state"] == "active", "the subscription")
+        subscribe_at(far.url)
         far.kill()
         wait_until(lambda: near_publishes(near.url, 0) == 503, "a full link")
         asked = f"{near.url}/v1/subscriptions/mine"
@@ -95,6 +93,13 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
     finally:
         near.stop()
         far.stop()
+
+
+def subscribe_at(url: str) -> None:
+    """Subscribe, and wait until the neighbours have the table: one that lacks it forwards every event."""
+    asked = f"{url}/v1/subscriptions"
+    assert ask(asked, "POST", {"id": "all", "filter": "n >= 0"}).status == 201
+    wait_until(lambda: ask(f"{asked}/all").json["state"] == "active", "the subscription")
 
 
 def with_gap(url: str) -> list[dict[str, Any]]:
