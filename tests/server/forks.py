@@ -8,6 +8,7 @@ paths: a pipe of a test has one in /proc.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -82,7 +83,16 @@ class _Parent:
         environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join([f"{root}/src", root])}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd=root)
         theirs.close()
-        self._line, self._lock = ours.makefile("rw", encoding="utf-8"), threading.Lock()
+        self._socket, self._line = ours, ours.makefile("rw", encoding="utf-8")
+        self._lock = threading.Lock()
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        """End the process that forks; a fork of this one may have the line, too, so that closing it is not enough."""
+        self._process.terminate()
+        self._process.wait()
+        self._line.close()
+        self._socket.close()
 
     def ask(self, **request: object) -> int | None:
         with self._lock:
