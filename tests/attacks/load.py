@@ -5,6 +5,10 @@ event and waits for its delivery; the time between is its latency. Rounds withou
 The hostile one sends batches of costly subscriptions, trials, explanations, batches of events, long pages and frames
 that are none. Printed: the 99th percentiles of both kinds of rounds, the median of their ratios, and how each kind of
 attack was answered. The goal is a ratio below 1.2.
+
+The idle clients and the attacker have a process of their own: an active client that waits for the interpreter of the
+attacker, or for the garbage collection of thousands of idle ones, would blame the broker. With ``--niceness 19`` they
+leave the cores to the others, as if they were other machines.
 """
 
 from __future__ import annotations
@@ -13,16 +17,20 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import itertools
+import multiprocessing
+import os
 import random
 import resource
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +49,17 @@ LIMITS = "max_connections = 20000\nmax_connections_of_address = 20000\n"
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How many connections and tenants there are, how many rounds of each kind, and how long a round is."""
+    """How many connections and tenants there are, how many rounds of each kind, and how long a round is.
+
+    The idle clients and the attacker run with ``niceness``.
+    """
 
     idle: int = 50
     active: int = 20
     tenants: int = 20
     rounds: int = 10
     seconds: float = 3.0
+    niceness: int = 0
 
 
 @dataclasses.dataclass
@@ -67,29 +79,26 @@ class Figures:
 
 
 class Attacker:
-    """One hostile tenant, in a thread of its own; it attacks while `is_active`."""
+    """What one hostile tenant does; a broker makes its next request wait."""
 
     def __init__(self, url: str, token: str) -> None:
-        #: What was answered; a broker makes the next request wait.
-        self.answers: Counter[tuple[str, int]] = Counter()
-        self.is_active = threading.Event()
-        self._ends = False
         self._url, self._token = url, token
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
 
-    def _run(self) -> None:
+    def attack_while(self, is_active: Event, ends: Event) -> Counter[tuple[str, int]]:
+        """Attack, with pauses, until ``ends``; return how often each kind was answered with which status."""
+        answers: Counter[tuple[str, int]] = Counter()
         kinds = [self._subscribe, self._try, self._publish, self._explain, self._list, self._send_frames]
         for number in itertools.count():
-            self.is_active.wait()
-            if self._ends:
-                return
+            is_active.wait()
+            if ends.is_set():
+                break
             attack = kinds[number % len(kinds)]
             try:
                 status = attack(number)
             except (OSError, WebSocketException):
                 status = -1
-            self.answers[attack.__name__.strip("_"), status] += 1
+            answers[attack.__name__.strip("_"), status] += 1
+        return answers
 
     def _ask(self, path: str, *request: Any, **headers: str) -> int:
         return ask(self._url + path, *request, Authorization=f"Bearer {self._token}", **headers).status
@@ -118,20 +127,53 @@ class Attacker:
             connection.recv(HANGS)
         return -1
 
-    def stop(self) -> None:
-        """End the thread after what it is doing."""
-        self._ends = True
+
+class Surroundings:
+    """The process beside the active clients: idle connections, and the attacker in a thread."""
+
+    def __init__(self, url: str, secrets: Mapping[str, str], size: Size) -> None:
+        spawning = multiprocessing.get_context("spawn")
+        self.is_active, self._ends = spawning.Event(), spawning.Event()
+        self._answers, answers = spawning.Pipe()
+        tokens = [secrets[f"t{number % size.tenants}"] for number in range(size.idle)]
+        given = (size.niceness, url, tokens, secrets["eve"], self.is_active, self._ends, answers)
+        self._process = spawning.Process(target=_surround, args=given, daemon=True)
+        self._process.start()
+        answers.close()
+        self._answers.recv()  # all are connected; EOFError: the process failed, and has said why
+
+    def stop(self) -> Counter[tuple[str, int]]:
+        """End the process; return how the attacks were answered."""
+        self._ends.set()
         self.is_active.set()
-        self._thread.join(HANGS)
+        answers: Counter[tuple[str, int]] = self._answers.recv()
+        self._process.join(HANGS)
+        return answers
+
+
+def _surround(
+    niceness: int, url: str, idle: list[str], hostile: str, is_active: Event, ends: Event, answers: Connection
+) -> None:
+    os.nice(niceness)
+    asyncio.run(_surround_until(Attacker(url, hostile), url, idle, is_active, ends, answers))
+
+
+async def _surround_until(
+    attacker: Attacker, url: str, idle: list[str], is_active: Event, ends: Event, answers: Connection
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for number, token in enumerate(idle):
+            await stack.enter_async_context(tamis.connect(url, token=token, client=f"idle{number}"))
+        gc.freeze()
+        answers.send(None)
+        answers.send(await asyncio.to_thread(attacker.attack_while, is_active, ends))
 
 
 async def measure(guarded: Guarded, size: Size) -> Figures:
     """Connect everything, and take rounds of both kinds in turn."""
     figures, url = Figures(), guarded.broker.url
+    surroundings = await asyncio.to_thread(Surroundings, url, guarded.secrets, size)
     async with contextlib.AsyncExitStack() as stack:
-        for number in range(size.idle):
-            token = guarded.secrets[f"t{number % size.tenants}"]
-            await stack.enter_async_context(tamis.connect(url, token=token, client=f"idle{number}"))
         clients = []
         for number in range(size.active):
             tenant = f"t{number % size.tenants}"
@@ -140,18 +182,15 @@ async def measure(guarded: Guarded, size: Size) -> Figures:
             )
             matches = await client.subscribe(f"to = {number}", namespace=tenant)
             clients.append((client, matches, tenant, number))
-        attacker = Attacker(url, guarded.secrets["eve"])
-        stack.callback(attacker.stop)
+        gc.freeze()
         for _ in range(size.rounds):
             for is_hostile, figure in ((False, figures.quiet), (True, figures.hostile)):
-                (attacker.is_active.set if is_hostile else attacker.is_active.clear)()
+                (surroundings.is_active.set if is_hostile else surroundings.is_active.clear)()
                 end = time.monotonic() + size.seconds
                 latencies = [one for many in await asyncio.gather(*(_active(*c, end) for c in clients)) for one in many]
                 figures.events += len(latencies)
                 figure.append(statistics.quantiles(latencies, n=100, method="inclusive")[98])
-        attacker.is_active.clear()
-        attacker.stop()
-        figures.answers = attacker.answers
+    figures.answers = await asyncio.to_thread(surroundings.stop)
     return figures
 
 
