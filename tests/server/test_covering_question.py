@@ -54,7 +54,7 @@ def test_others_are_served_while_a_wide_question_is_answered(broker: BrokerProce
 def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The page says "at least" where the broker lost patience."""
 
-    async def story() -> tuple[covering.Around, covering.Around]:
+    async def story() -> tuple[covering.CoverRelations, covering.CoverRelations]:
         driver, rights = open_broker(BrokerConfig(data=str(tmp_path))), Rights("alice")
         await driver.start()
         messages = [

@@ -31,7 +31,7 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.reduction.input import Subscriptions, read
 from tamis.reduction.reduce import covered_boxes, groups_of, reduce_input, simplified, simplified_each
 from tamis.reduction.report import Reduction
-from tamis.reduction.stages.box_stages import Boxes
+from tamis.reduction.stages.box_stages import ClosedBoxes
 from tamis.reduction.stages.group import Group, group_of
 from tamis.reduction.stages.item_stages import ItemStages
 from tamis.reduction.story import Story
@@ -126,7 +126,7 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
     return story.reduction(input, input.subscriptions)
 
 
-def _first_covers(group: Group, dropped: Boxes) -> list[int]:
+def _first_covers(group: Group, dropped: ClosedBoxes) -> list[int]:
     """Return for each dropped box the first place of the group that covers it."""
     if not len(dropped):
         return []

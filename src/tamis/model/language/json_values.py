@@ -64,10 +64,10 @@ def wrong(path: str, problem: str, value: object = None, attribute: str | None =
 
 
 class ValueReader:
-    """Reads the values of one document; ``path`` is where they stand, ``times`` as in `limits.Budget`."""
+    """Reads the values of one document; ``path`` is where they stand, ``times`` as in `limits.LimitBudget`."""
 
     def __init__(self, times: int = 1) -> None:
-        self.budget = limits.Budget(times)
+        self.budget = limits.LimitBudget(times)
         self.budget.spend(limits.TEXT, -limits.CONDITION_TEXT)  # n conditions have n - 1 connectives
 
     def attribute(self, document: object, path: str) -> str:

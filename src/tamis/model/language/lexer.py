@@ -190,7 +190,7 @@ class Source:
         self.text = text
         self.stop = len(text.rstrip())
         self.allowed = min(self.stop, limits.TEXT.most)
-        self.budget = limits.Budget()
+        self.budget = limits.LimitBudget()
         self.previous = ""
 
     def bulky(self, piece: Piece) -> Piece:

@@ -260,7 +260,7 @@ def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
     return None
 
 
-def wkt(text: str, position: int, budget: limits.Budget) -> shapes.Operand:
+def wkt(text: str, position: int, budget: limits.LimitBudget) -> shapes.Operand:
     """Return the geometry of a WKT literal."""
     budget.spend(limits.REGIONS, max(text.count("(") - 1, 1))  # each ring is one
     budget.spend(limits.VERTICES, text.count(","))
@@ -286,7 +286,7 @@ def region_text(geometry: shapes.Operand) -> str:
     return exact_wkt(geometry) if box is None else f"BBOX({', '.join(map(coordinate, box))})"
 
 
-def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapes.Operand:
+def geojson(document: Mapping[str, Any], position: int, budget: limits.LimitBudget) -> shapes.Operand:
     """Return the geometry of a GeoJSON object."""
     parts = document.get("geometries", [document])
     for part in parts if isinstance(parts, Sequence) and not isinstance(parts, str) else ():
@@ -297,7 +297,7 @@ def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -
     return fitting(shapes.operand, position, document)
 
 
-def _spend(part: object, budget: limits.Budget) -> None:
+def _spend(part: object, budget: limits.LimitBudget) -> None:
     """Spend the rings and vertices of a GeoJSON object that is not a collection."""
     coordinates: Any = part.get("coordinates") if isinstance(part, Mapping) else None
     kind = part.get("type") if isinstance(part, Mapping) else None

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from tamis.kernels.text.threads import MET, WORDS, run_threads
 from tamis.model.text.folding import Fold
-from tamis.model.text.regex_syntax import WORD, Alt, Anchor, Chars, Regex, Repeat, Seq, Tree, parse_regex
+from tamis.model.text.regex_syntax import WORD, Alt, Assertion, Chars, Regex, Repeat, Seq, Tree, parse_regex
 from tamis.model.values import UnfitError
 
 __all__ = ["MAX_STATES", "MAX_STEPS", "RegexMachine", "State", "regex_machine"]
@@ -77,7 +77,7 @@ class RegexMachine:
         self.fold = regex.fold
         self._program = _Program(tree)
         #: Whether a match can only begin where the text begins.
-        self._anchored = _first(tree) == Anchor("begin")
+        self._anchored = _first(tree) == Assertion("begin")
         self.cells = _Cells(self._program)
         self._states: dict[tuple[int, tuple[int, ...], int], State] = {}
         #: The state that threads lead to which take a character, by these threads and what comes next.
@@ -340,7 +340,7 @@ class _Compiler:
         """Write the steps of a tree; execution continues at the step after them."""
         if isinstance(tree, Chars):
             self._add(_Step((len(self._steps) + 1,), chars=tree))
-        elif isinstance(tree, Anchor):
+        elif isinstance(tree, Assertion):
             self._add(_Step((len(self._steps) + 1,), anchor=tree.kind))
         elif isinstance(tree, Seq):
             for part in tree.parts:

@@ -10,7 +10,7 @@ from tamis.algebra.covers import find_difference, is_covered
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.reduction.merge import outlives
-from tamis.reduction.stages.candidates import Candidates
+from tamis.reduction.stages.candidates import CandidateFinder
 from tamis.reduction.stages.items import COVER_PIECES, MAX_OTHERS, Item, may_match
 from tamis.reduction.story import Story
 
@@ -35,7 +35,7 @@ class ItemStages:
         #: The place of each row; `_scan` and the methods below use rows.
         self._places = [place for place in places if place not in twins]
         self._items = [Item(subscriptions[place], schema) for place in self._places]
-        self._scan = Candidates(self._items)
+        self._scan = CandidateFinder(self._items)
         self._living = dict.fromkeys(range(len(self._items)))
 
     def tell_undecided(self) -> None:

@@ -24,7 +24,7 @@ from tamis.runtime.stores.messages import OUTBOX_SCHEMA
 from tamis.runtime.stores.postgres_database import (
     PATIENCE,
     SCHEMA_PREFIX,
-    Address,
+    DatabaseAddress,
     PostgresDatabase,
     first_line,
     is_lost,
@@ -48,7 +48,7 @@ class Writer:
     the event is not set.
     """
 
-    def __init__(self, address: Address, stopped: threading.Event | None) -> None:
+    def __init__(self, address: DatabaseAddress, stopped: threading.Event | None) -> None:
         self._address = address
         self._place = address.place
         #: How long a lost server is waited for, in seconds.
@@ -170,7 +170,7 @@ class Writer:
 class Reader:
     """A connection that reads, for one thread at a time."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._turn = threading.Lock()
         self._db: psycopg.Connection[Any] | None = None
@@ -193,7 +193,7 @@ class Reader:
             self._db.close()
 
 
-def brokers_in(address: Address) -> list[str]:
+def brokers_in(address: DatabaseAddress) -> list[str]:
     """Return the names of the brokers whose state is in a database; `StoreError` when it cannot be asked."""
     question = (
         "SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA_PREFIX",
-    "Address",
+    "DatabaseAddress",
     "PostgresDatabase",
     "first_line",
     "is_lost",
@@ -51,7 +51,7 @@ _UNAVAILABLE = frozenset({"57P01", "57P02", "57P03", "55P03"})
 T = TypeVar("T")
 
 
-class Address:
+class DatabaseAddress:
     """Where a database is: a URL of libpq and a schema. Its text has no password."""
 
     def __init__(self, url: str, schema: str) -> None:

@@ -25,7 +25,7 @@ from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.messages import OUTBOX, MessageTable, message_crc, stream_ends
 from tamis.runtime.stores.retention import Retention
 
-__all__ = ["Batch", "Tables"]
+__all__ = ["CommitBatch", "Tables"]
 
 #: Bytes of records that a commit may write into the room of the reserve.
 _SMALL_BYTES = 64 * 1024
@@ -49,15 +49,15 @@ class Tables:
         self.audit.load(db)
         return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
 
-    def batch(self, changes: Iterable[Persist], now: float) -> Batch:
+    def batch(self, changes: Iterable[Persist], now: float) -> CommitBatch:
         """Return the rows of a commit."""
-        batch = Batch(self, round(now * 1e6))
+        batch = CommitBatch(self, round(now * 1e6))
         for change in changes:
             batch.take(change)
         return batch
 
 
-class Batch:
+class CommitBatch:
     """The rows of one commit, worked out before the first is written."""
 
     def __init__(self, tables: Tables, at: int) -> None:

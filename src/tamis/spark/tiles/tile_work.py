@@ -27,7 +27,7 @@ from tamis.spark.matching.matching import MatchTask, Pace, attributes, delivered
 from tamis.spark.snapshots.building import build_engine
 from tamis.spark.subscriptions.rule_texts import reader_of
 from tamis.spark.subscriptions.typed import number_names
-from tamis.spark.tiles.tiling import Axis, Extents, Tiles, Tiling, hull
+from tamis.spark.tiles.tiling import Extents, TileAxis, Tiles, Tiling, hull
 
 __all__ = [
     "LOW",
@@ -80,7 +80,7 @@ def extents_of(
     batches: Iterator[pa.RecordBatch], *, schema: str, axes: str, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the middle of each subscription on each axis; null where a side is open."""
-    reader, chosen = reader_of(schema), msgspec.json.decode(axes, type=list[Axis])
+    reader, chosen = reader_of(schema), msgspec.json.decode(axes, type=list[TileAxis])
     for batch in batches:
         lo, hi, _ = subscription_extents(batch, reader, chosen)
         is_closed = np.isfinite(lo) & np.isfinite(hi)
@@ -201,7 +201,7 @@ def _by_tile(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[int
                 yield int(tiles[first]), batch.slice(first, stop - first)
 
 
-def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[Axis]) -> Extents:
+def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[TileAxis]) -> Extents:
     """Return what accepted subscriptions ask of each axis."""
     extents = Extents.everything(batch.num_rows, len(axes))
     is_box = np.asarray(batch.column("lo").is_valid())
@@ -229,7 +229,7 @@ def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[A
 
 
 def _set_boxes(
-    extents: Extents, batch: pa.RecordBatch, rows: npt.NDArray[np.intp], names: list[str], axes: list[Axis]
+    extents: Extents, batch: pa.RecordBatch, rows: npt.NDArray[np.intp], names: list[str], axes: list[TileAxis]
 ) -> None:
     """Set the extents of the rows that are boxes over the named attributes."""
     if not len(rows):

@@ -25,7 +25,7 @@ from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.core.routing_table import Readers
 from tamis.web.bodies import read_json
-from tamis.web.covering import Around
+from tamis.web.covering import CoverRelations
 from tamis.web.server import Server, server_of, shown_event
 from tamis.web.views import View
 from tamis.web.work.rows import Rows
@@ -49,7 +49,7 @@ async def trial(request: Request) -> Response:
     if not isinstance(covering, bool) or not isinstance(learn, bool):
         raise ModelError("covering, learn: expected true or false")
     recent, matched = await _tried(server, view, namespace, source, learn)
-    around = Around()
+    around = CoverRelations()
     if covering:
         async with server.covering.queue.turn(view.rights.principal):
             if await request.is_disconnected():
@@ -68,7 +68,7 @@ async def trial(request: Request) -> Response:
             "first": round(recent[0][0] * 1e6) if recent else None,
             "last": round(recent[-1][0] * 1e6) if recent else None,
             "moments": [round(at * 1e6) for at, _ in matched],
-            **(around._asdict() if covering else dict.fromkeys(Around._fields)),
+            **(around._asdict() if covering else dict.fromkeys(CoverRelations._fields)),
         },
     )
 

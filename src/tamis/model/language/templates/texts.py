@@ -216,7 +216,7 @@ def _number(written: str) -> int | float:
 def _geometry(written: str) -> Operand:
     if not written[0].isalpha():
         raise UnfitError("not a geometry")
-    return literals.wkt(written, 0, limits.Budget())
+    return literals.wkt(written, 0, limits.LimitBudget())
 
 
 class LiteralReader(Protocol):
