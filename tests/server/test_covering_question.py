@@ -61,7 +61,7 @@ def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, t
             (f"s:{n}", m.Subscribe(n, b'{"op":"like","args":[{"property":"word"},"%%a%d%%b"]}' % n)) for n in range(40)
         ]
         await driver.subscribe(messages, rights)
-        ours, asked = covering.Covering(driver.view), compile_text("word LIKE '%b'")
+        ours, asked = covering.CoverFinder(driver.view), compile_text("word LIKE '%b'")
         whole = await ours.around(asked, 5)
         monkeypatch.setattr(covering, "PATIENCE", -1.0)
         some = await ours.around(asked, 5)

@@ -22,7 +22,7 @@ from tamis.web.work.fair_queue import FairQueue
 if TYPE_CHECKING:
     from tamis.runtime.broker.view import BrokerView
 
-__all__ = ["CoverRelations", "Covering"]
+__all__ = ["CoverFinder", "CoverRelations"]
 
 #: The link and the key of a subscription.
 Key = tuple[Link, str]
@@ -49,7 +49,7 @@ class _Indexed(NamedTuple):
     message: m.Subscribe
 
 
-class Covering:
+class CoverFinder:
     """An index of all subscriptions of a broker's clients, by namespace."""
 
     def __init__(self, broker: BrokerView) -> None:

@@ -18,7 +18,7 @@ from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.view import BrokerView
 from tamis.runtime.webhooks.delivering import Deliveries
 from tamis.web.access import Access, address_of
-from tamis.web.covering import Covering
+from tamis.web.covering import CoverFinder
 from tamis.web.endpoints.groups.letters import LetterBook
 from tamis.web.intake import Intake
 from tamis.web.views import View
@@ -48,7 +48,7 @@ class Server:
     access: Access
 
     def __post_init__(self) -> None:
-        self.covering = Covering(self.driver.view)
+        self.covering = CoverFinder(self.driver.view)
         self.visitors = Visitors(self.access)
         self.intake = Intake()
         self.pool = Pool()

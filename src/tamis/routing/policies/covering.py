@@ -22,14 +22,14 @@ from tamis.index.protocols import CoveringIndex, Guarantee, Rows, demand
 from tamis.model.subscription import Subscription
 from tamis.routing.core.summary import Growth, Placement, Wanted
 
-__all__ = ["PIECES", "Covering"]
+__all__ = ["PIECES", "CoveringStrategy"]
 
 #: Cost limit of all proofs about one subscription on a link, in pieces of about 50 microseconds. Beyond it the
 #: subscription is announced (promise S19).
 PIECES = 500
 
 
-class Covering:
+class CoveringStrategy:
     """A home is a group that covers a subscription; a new group absorbs those it covers.
 
     Up to ``few`` groups are scanned one by one; an index pays only beyond that.

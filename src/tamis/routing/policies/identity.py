@@ -8,10 +8,10 @@ from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
 from tamis.routing.core.summary import Growth, Wanted
 
-__all__ = ["Every", "Identity"]
+__all__ = ["EveryStrategy", "IdentityStrategy"]
 
 
-class Every:
+class EveryStrategy:
     """Each subscription is announced by itself."""
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
@@ -32,7 +32,7 @@ class Every:
         """Do nothing: nothing depends on groups."""
 
 
-class Identity:
+class IdentityStrategy:
     """A home is a group with the same filters."""
 
     def __init__(self) -> None:

@@ -23,9 +23,9 @@ from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Constraint, Filter, Geometric, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, Cut, ValueSet
 from tamis.routing.core.summary import Growth, Wanted
-from tamis.routing.policies.covering import PIECES, Covering
+from tamis.routing.policies.covering import PIECES, CoveringStrategy
 
-__all__ = ["Merging", "join_filters"]
+__all__ = ["MergingStrategy", "join_filters"]
 
 #: Most ends of ranges in a merged condition; a longer list of values costs more than it saves.
 MAX_CUTS = 64
@@ -37,7 +37,7 @@ Fill = Callable[[str, float, float], bool]
 AllButOne = tuple[int, str, tuple[Constraint, ...]]
 
 
-class Merging(Covering):
+class MergingStrategy(CoveringStrategy):
     """A home is a group that covers; a new group absorbs those it can be merged with."""
 
     def __init__(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from tamis.errors import DiskFullError, LeaseLostError, MissingExtraError, ModelError, StoreError
-from tamis.runtime.stores.database import Row, Rows, Table
+from tamis.runtime.stores.database import QueryResult, Row, Table
 
 if TYPE_CHECKING:
     import psycopg
@@ -99,7 +99,7 @@ class PostgresDatabase:
         self._connection = connection
         self._is_large = is_large
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> QueryResult:
         """Run one statement."""
         if self._is_large:
             return _LargeAnswer(self._connection, _dialect(statement), _as_bytes(values))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tamis.model.derived.spatial_functions import METRES
 from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
-from tamis.model.language.templates.texts import CircleLiterals, Condition, Ranges, Template
+from tamis.model.language.templates.texts import CircleLiterals, RangeCondition, Ranges, Template
 from tamis.model.types import Number, ScalarType, String, Timestamp
 from tamis.model.values import UnfitError
 
@@ -202,7 +202,7 @@ def read_strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool
 
 def _bounds(
     kind: ScalarType,
-    conditions: Sequence[Condition],
+    conditions: Sequence[RangeCondition],
     by_literal: Sequence[Sequence[Any]],
     read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
 ) -> tuple[_Floats, _Floats]:

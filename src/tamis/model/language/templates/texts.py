@@ -55,9 +55,9 @@ from tamis.model.values import UnfitError, has_lone_surrogate
 
 __all__ = [
     "CircleLiterals",
-    "Condition",
     "LiteralReader",
     "Parts",
+    "RangeCondition",
     "Ranges",
     "Template",
     "checked_template",
@@ -96,7 +96,7 @@ _Slot = Callable[[str], Filling]
 _Fillable = Compare | Between | IsIn | IsLike | TextTest | SpatialTest | DistanceTest
 
 
-class Condition(NamedTuple):
+class RangeCondition(NamedTuple):
     """A range of one attribute whose ends are literals: ``op`` as in `Compare`, and which literal it is."""
 
     op: str
@@ -313,7 +313,7 @@ def _with_literals(leaf: _Fillable, filled: list[Any]) -> Leaf:
     return IsLike(leaf.attribute, filled[0], leaf.negated)
 
 
-Ranges = dict[str, tuple[ScalarType, list[Condition]]]
+Ranges = dict[str, tuple[ScalarType, list[RangeCondition]]]
 
 _LOWER, _UPPER = frozenset({"=", ">", ">="}), frozenset({"=", "<", "<="})
 
@@ -340,12 +340,12 @@ def _conjunction_of(node: Node, schema: Schema) -> tuple[Ranges | None, CircleLi
     return dict(sorted(ranges.items())), circle
 
 
-def _conditions_of(leaf: Compare | Between, number: int) -> list[Condition]:
+def _conditions_of(leaf: Compare | Between, number: int) -> list[RangeCondition]:
     """Return the conditions of a leaf whose first literal is ``number``; none when it is not a range."""
     if isinstance(leaf, Between):
         is_range = not leaf.negated and not isinstance(leaf.lo, bool)
-        return [Condition(">=", number), Condition("<=", number + 1)] if is_range else []
-    return [Condition(leaf.op, number)] if leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool) else []
+        return [RangeCondition(">=", number), RangeCondition("<=", number + 1)] if is_range else []
+    return [RangeCondition(leaf.op, number)] if leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool) else []
 
 
 def _circle_of(leaf: DistanceTest, number: int, schema: Schema) -> CircleLiterals | None:
@@ -389,7 +389,7 @@ def _filled(ranges: Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | N
 
 
 def _joined_ends(
-    kind: ScalarType, conditions: Sequence[Condition], values: Sequence[Literal]
+    kind: ScalarType, conditions: Sequence[RangeCondition], values: Sequence[Literal]
 ) -> tuple[Cut | None, Cut | None] | None:
     """Return the cuts of the range that meets all conditions; None when it is empty, or two bounds are equal."""
     start: Cut | None = None
