@@ -20,7 +20,7 @@ from tamis.index.dominance.index import DominanceIndex
 from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import CoveringIndex, Guarantee, Rows, demand
 from tamis.model.subscription import Subscription
-from tamis.routing.core.summary import Growth, Placement, Wanted
+from tamis.routing.core.summary import NewGroup, Placement, Wanted
 
 __all__ = ["PIECES", "CoveringStrategy"]
 
@@ -52,9 +52,9 @@ class CoveringStrategy:
         row = self._index.find_cover(subscription)
         return None if row is None else (self._keys[row],)
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself; it replaces all groups that it covers."""
-        return Growth(subscription, covered=self.covered(subscription))
+        return NewGroup(subscription, covered=self.covered(subscription))
 
     def covered(self, subscription: Subscription) -> tuple[str, ...]:
         """Return the groups that a subscription covers."""

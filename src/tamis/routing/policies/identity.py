@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
-from tamis.routing.core.summary import Growth, Wanted
+from tamis.routing.core.summary import NewGroup, Wanted
 
 __all__ = ["EveryStrategy", "IdentityStrategy"]
 
@@ -18,9 +18,9 @@ class EveryStrategy:
         """Return None: each subscription is its own home."""
         return None
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself."""
-        return Growth(subscription)
+        return NewGroup(subscription)
 
     def place(self, keys: Sequence[str], questions: Questions) -> None:
         """Return None: one by one is as quick."""
@@ -43,9 +43,9 @@ class IdentityStrategy:
         key = self._keys.get(subscription.filters)
         return None if key is None else (key,)
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself."""
-        return Growth(subscription)
+        return NewGroup(subscription)
 
     def place(self, keys: Sequence[str], questions: Questions) -> None:
         """Return None: one by one is as quick."""

@@ -22,7 +22,7 @@ from tamis.index.dominance.batches import Questions
 from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Constraint, Filter, Geometric, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, Cut, ValueSet
-from tamis.routing.core.summary import Growth, Wanted
+from tamis.routing.core.summary import NewGroup, Wanted
 from tamis.routing.policies.covering import PIECES, CoveringStrategy
 
 __all__ = ["MergingStrategy", "join_filters"]
@@ -74,7 +74,7 @@ class MergingStrategy(CoveringStrategy):
             if not self._alike[agreement]:
                 del self._alike[agreement]
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription merged with as many groups as possible; it replaces them and all it covers."""
         if len(subscription.filters) != 1:
             return super().grow(subscription)
@@ -85,7 +85,7 @@ class MergingStrategy(CoveringStrategy):
             content = _named(merged, subscription.namespace)
         if not absorbed:
             return super().grow(subscription)
-        return Growth(content, tuple(absorbed), tuple(key for key in self.covered(content) if key not in absorbed))
+        return NewGroup(content, tuple(absorbed), tuple(key for key in self.covered(content) if key not in absorbed))
 
     def _find_partner(self, content: Subscription, absorbed: Container[str]) -> tuple[str, Filter] | None:
         """Return the oldest group that a filter can be merged with, and the merge."""

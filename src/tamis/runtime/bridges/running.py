@@ -24,7 +24,7 @@ from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
 from tamis.runtime.bridges.system import Message, Outcome, Outgoing, System, is_for_good, is_temporary
 from tamis.runtime.client.client import Client
 from tamis.runtime.client.connecting import connect
-from tamis.runtime.client.deliveries import ClientSubscription, Delivery
+from tamis.runtime.client.deliveries import ClientDelivery, ClientSubscription
 
 __all__ = ["Bridge", "run_bridge"]
 
@@ -165,12 +165,12 @@ class Bridge:
             await asyncio.sleep(0)  # it is sent before more is prepared
         raise RefusedError(409, f"subscription {subscription.id!r} was ended by another client of the broker")
 
-    async def _send(self, waiting: list[tuple[Outgoing, Delivery]]) -> None:
+    async def _send(self, waiting: list[tuple[Outgoing, ClientDelivery]]) -> None:
         """Send deliveries until the system has each of them, or can never have it; then acknowledge them."""
         pauses = _Pauses()
         while waiting:
             outcomes = await self._system.send([outgoing for outgoing, _ in waiting])
-            later: list[tuple[Outgoing, Delivery]] = []
+            later: list[tuple[Outgoing, ClientDelivery]] = []
             for pair, problem in zip(waiting, outcomes, strict=True):
                 if problem is None or is_for_good(problem):
                     self._sent(pair[0], problem)
@@ -184,7 +184,7 @@ class Bridge:
             if later:
                 await pauses.wait()
 
-    def _outgoing(self, subscription: ClientSubscription, delivery: Delivery) -> Outgoing:
+    def _outgoing(self, subscription: ClientSubscription, delivery: ClientDelivery) -> Outgoing:
         destination = destination_of(self._plan.out, subscription.id, delivery.event, self._system.reserved)
         id = f"{self._plan.name}:{subscription.id}:{delivery.id}"
         return Outgoing(destination, msgspec.json.encode(delivery.event), id)
