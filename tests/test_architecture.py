@@ -478,7 +478,7 @@ GOOD = [
     (
         imports_point_down,
         "index/rtree.py",
-        "from tamis.kernels import boxes\nfrom tamis.index.protocols import Matcher\n",
+        "from tamis.kernels import boxes\nfrom tamis.index.protocols import EventMatcher\n",
     ),
     (imports_point_down, "index/rtree.py", "from . import protocols\nfrom ..errors import TamisError\n"),
     (imports_point_down, "runtime/server.py", "from tamis import __version__, engine\n"),

@@ -20,7 +20,7 @@ from tamis.runtime.webhooks.delivering import Deliveries
 from tamis.web.access import Access, address_of
 from tamis.web.covering import CoverFinder
 from tamis.web.endpoints.groups.letters import LetterBook
-from tamis.web.intake import Intake
+from tamis.web.intake import BodyIntake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
 from tamis.web.work.fair_queue import FairQueue
@@ -50,7 +50,7 @@ class Server:
     def __post_init__(self) -> None:
         self.covering = CoverFinder(self.driver.view)
         self.visitors = Visitors(self.access)
-        self.intake = Intake()
+        self.intake = BodyIntake()
         self.pool = Pool()
         self.shares = Shares()
         self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.may_go_on)

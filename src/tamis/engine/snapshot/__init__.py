@@ -51,7 +51,7 @@ from tamis.engine.snapshot.remote import (
     remote_versions,
 )
 from tamis.engine.snapshot.signing import snapshot_key
-from tamis.engine.snapshot.versions import NO_VERSION, Lease
+from tamis.engine.snapshot.versions import NO_VERSION, VersionLease
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
@@ -63,12 +63,12 @@ from tamis.model.subscription import Subscription
 __all__ = [
     "FORMAT",
     "MANIFEST",
-    "Lease",
     "Place",
     "Saved",
     "SavedPart",
     "State",
     "Version",
+    "VersionLease",
     "before_all",
     "building",
     "find_newest",

@@ -26,7 +26,7 @@ from tamis.engine.text_batch import LazyBatch
 from tamis.errors import InvariantError
 from tamis.index.dominance.batches import Questions
 from tamis.index.packed.matcher import PackedMatcher
-from tamis.index.protocols import Lookup, Matcher
+from tamis.index.protocols import EventMatcher, Lookup
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link, Persist
@@ -438,6 +438,6 @@ def _up_to(lists: Iterable[list[SubscriptionId]], limit: int | None) -> Iterator
             return
 
 
-def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> Matcher:
+def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> EventMatcher:
     """Return the index of a neighbour's filters."""
     return PackedMatcher(lookup) if policy.stages is None else TwoStageTable(policy.stages, counters)

@@ -11,7 +11,7 @@ from typing import Any
 from tamis.errors import ModelError
 from tamis.runtime.bridges.content import event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.system import Message, System
+from tamis.runtime.bridges.system import IncomingMessage, System
 from tamis.runtime.client.connecting import connect
 
 __all__ = ["Trial", "try_bridge"]
@@ -49,9 +49,9 @@ async def try_bridge(plan: BridgePlan, system: System) -> Trial:
     return trial
 
 
-async def _some(system: System) -> Sequence[Message]:
+async def _some(system: System) -> Sequence[IncomingMessage]:
     """Return the first messages: as many as are shown, or fewer when no more come for a moment."""
-    messages: list[Message] = []
+    messages: list[IncomingMessage] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SECONDS) as patience:
             while len(messages) < MESSAGES:

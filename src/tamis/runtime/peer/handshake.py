@@ -13,8 +13,8 @@ from tamis.runtime.peer.greeting import (
     Attributes,
     Hello,
     Identity,
+    PeerRefusal,
     Proof,
-    Refusal,
     read,
     write,
 )
@@ -49,7 +49,7 @@ async def welcome(wire: Wire, identity: Identity) -> str:
         received, theirs = await _next(wire, Hello, wire.origin)
         Address.parse(theirs.name)
     except (RemoteProtocolError, ModelError) as error:
-        await wire.write(write(Refusal("expected the greeting of a tamis peer")))
+        await wire.write(write(PeerRefusal("expected the greeting of a tamis peer")))
         raise RemoteProtocolError(wire.origin, str(getattr(error, "problem", error))) from None
     mine = identity.hello(theirs.name)
     sent = write(mine)
@@ -59,7 +59,7 @@ async def welcome(wire: Wire, identity: Identity) -> str:
     try:
         identity.check_proof(theirs, proof, identity.proof("dialler", received, sent))
     except RemoteProtocolError as error:
-        await wire.write(write(Refusal(error.problem)))
+        await wire.write(write(PeerRefusal(error.problem)))
         raise
     await wire.write(write(identity.proof("listener", received, sent)))
     await _compare(wire, identity, mine, theirs)
@@ -84,7 +84,7 @@ async def _next(wire: Wire, kind: type[W], link: str, limit: int = MAX_GREETING)
             link, "it closed the connection during the greeting: do both peers use TLS, or none, and the same tamis?"
         ) from None
     word = read(data, link)
-    if isinstance(word, Refusal):
+    if isinstance(word, PeerRefusal):
         raise RemoteProtocolError(link, f"it refuses: {word.reason}")
     if not isinstance(word, kind):
         raise RemoteProtocolError(link, f"expected {kind.__name__} in the greeting, got {type(word).__name__}")

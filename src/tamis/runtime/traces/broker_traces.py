@@ -25,7 +25,7 @@ from tamis.node.frames import Frame
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.edge.requests import Accepted, Disconnect, Post, Posts, Rejection, StaleDraftError
-from tamis.runtime.traces.contexts import Origin, format_traceparent, read_traceparent
+from tamis.runtime.traces.contexts import PublisherSpan, format_traceparent, read_traceparent
 from tamis.runtime.traces.event_spans import EventSpans
 from tamis.runtime.traces.spans import Span, SpanSink
 
@@ -131,7 +131,7 @@ class BrokerTraces:
         self._sink = sink
         self._make = EventSpans(broker, share)
         #: Arrival times of requests whose events are not in a step yet, and the spans that published them.
-        self._posts: dict[tuple[str, int, int], tuple[int, Origin | None]] = {}
+        self._posts: dict[tuple[str, int, int], tuple[int, PublisherSpan | None]] = {}
         #: The spans that publish the events of the clients' next messages, as the clients named them.
         self._origins: dict[Link, m.Origins] = {}
         #: Events of the step under way, which are not on disk yet.
@@ -147,7 +147,7 @@ class BrokerTraces:
 
     # Called by the process around the core
 
-    def note_post(self, post: Post, origin: Origin | None) -> None:
+    def note_post(self, post: Post, origin: PublisherSpan | None) -> None:
         """Note a request that waits for a step; ``origin`` is the span that published it."""
         self._posts[post.publisher, post.epoch, post.first] = (time.time_ns(), origin)
 
@@ -342,7 +342,7 @@ def _child(parent: Span, name: str, start: int, end: int) -> Span:
     return Span(name, "internal", parent.trace_id, start, attributes, max(start, end), parent=parent.span_id)
 
 
-def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.EventId, Origin]:
+def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.EventId, PublisherSpan]:
     """Return the spans that publish events, as far as a client has named them."""
     if word is None:
         return {}
@@ -350,7 +350,7 @@ def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.E
     if firsts != sorted(firsts):  # no client of ours sends that
         return {}
     parents = [read_traceparent([text]) for _, _, text in word.spans]
-    origins: dict[m.EventId, Origin] = {}
+    origins: dict[m.EventId, PublisherSpan] = {}
     for event in events:
         at = bisect_right(firsts, event.id.seq) - 1
         parent = parents[at] if at >= 0 and event.id.seq < firsts[at] + word.spans[at][1] else None

@@ -167,7 +167,7 @@ def _opened_tile(version: str, now: int | None, tile: int) -> _Tile | None:
     if not parts:
         return None
     path = snapshot.mapped_parts(version, parts)
-    engine = Engine.open(snapshot.read(path, parts), snapshot.Lease(path), clock=lambda: now or 0)
+    engine = Engine.open(snapshot.read(path, parts), snapshot.VersionLease(path), clock=lambda: now or 0)
     low = {part.namespace: map_arrays(part.folder(path) / f"{part.prefix}.low")["low"] for part in parts}
     return _Tile(engine, tiles.tiling, low)
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tamis.index.packed.texts.choosing import SELECTIVE, KeyColumns, TextLengths
 from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextKey, TextTest
-from tamis.index.packed.texts.literals import Anchor, Group, Key
+from tamis.index.packed.texts.literals import Anchor, Group, LiteralKey
 from tamis.index.packed.texts.programs import program_of, says_only, view_fold
 from tamis.index.packed.texts.segment import Segment
 from tamis.index.packed.texts.strings import View
@@ -318,7 +318,7 @@ class TextIndex:
         )
 
 
-def _counter(key: Key) -> int:
+def _counter(key: LiteralKey) -> int:
     return zlib.crc32(key.literal, key.anchor) % _COUNTERS
 
 
