@@ -17,7 +17,14 @@ import numpy.typing as npt
 from tamis.index.dominance.outline import outline_of
 from tamis.index.dominance.space import Corners, Space
 from tamis.index.dominance.splitting.components import Decomposition, are_linked, decompose
-from tamis.index.dominance.store import AskedComponents, BoxStore, ComponentStore, HullStore, LeastCoverers, Pairs
+from tamis.index.dominance.store import (
+    AskedComponents,
+    BoxStore,
+    ComponentPairs,
+    ComponentStore,
+    HullStore,
+    LeastCoverers,
+)
 from tamis.index.protocols import NO_ROWS, Filtered, Rows
 from tamis.kernels.polygons.region_tests import YES
 from tamis.model.subscription import Filter
@@ -278,7 +285,7 @@ def _count_one_each(rows: Rows) -> _IntArray:
     return np.ones(len(rows), np.int64)
 
 
-def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
+def _joined(pairs: ComponentPairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
     """Return the rows that have something around each component of a question; sure if that is sure of each."""
     sure = pairs.verdicts == YES
     if counts.max(initial=0) <= 1 and pairs.rows is pairs.stored:
@@ -319,7 +326,7 @@ def _merged(candidates: Sequence[Candidates]) -> Candidates:
 
 
 def _whole_rows(
-    pairs: Pairs, owner: _IntArray, counts_of: Callable[[Rows], _IntArray]
+    pairs: ComponentPairs, owner: _IntArray, counts_of: Callable[[Rows], _IntArray]
 ) -> Iterator[tuple[int, Rows, _BoolArray]]:
     """Yield for each question the rows all of whose components were found, and whether each is surely covered.
 

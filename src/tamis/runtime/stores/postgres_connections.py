@@ -1,7 +1,7 @@
 """The connections of a store in PostgreSQL: one that writes beneath the lease, and one that reads.
 
 Both are made again when they break. A reader may simply ask again. A writer does not know then whether its last
-transaction is durable: `Writer.write` says so, and `Writer.renew` finds out.
+transaction is durable: `PostgresWriter.write` says so, and `PostgresWriter.renew` finds out.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tamis.runtime.stores.postgres_database import (
 )
 from tamis.runtime.stores.protocol import StandbyStoppedError
 
-__all__ = ["Reader", "Writer", "brokers_in"]
+__all__ = ["PostgresReader", "PostgresWriter", "brokers_in"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger("tamis")
 
 
-class Writer:
+class PostgresWriter:
     """The connection that writes. It is made when the lease is this process's.
 
     `StoreError` when another broker is alive. With ``stopped`` it waits instead until that one is gone, for as long as
@@ -167,7 +167,7 @@ class Writer:
             raise
 
 
-class Reader:
+class PostgresReader:
     """A connection that reads, for one thread at a time."""
 
     def __init__(self, address: DatabaseAddress) -> None:

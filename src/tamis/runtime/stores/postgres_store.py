@@ -25,7 +25,7 @@ from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.lease import Heartbeat
 from tamis.runtime.stores.messages import PAGE_BYTES
-from tamis.runtime.stores.postgres_connections import Reader, Writer, brokers_in
+from tamis.runtime.stores.postgres_connections import PostgresReader, PostgresWriter, brokers_in
 from tamis.runtime.stores.postgres_database import (
     SCHEMA_PREFIX,
     DatabaseAddress,
@@ -73,8 +73,8 @@ class PostgresStore:
         self._is_older_copy = is_older_copy
         self._head: Head | None = None
         self._size = 0
-        self._reader = Reader(address)
-        self._writer = Writer(address, stopped)
+        self._reader = PostgresReader(address)
+        self._writer = PostgresWriter(address, stopped)
         self._heartbeat = Heartbeat(address, self._writer.lease, lambda error: self.on_damage(error))
         self._heartbeat.start()
 

@@ -23,7 +23,15 @@ from tamis.engine.snapshot.manifest import Part, measure
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.matching.matching import MatchTask, Pace, attributes, delivered, events_of, metadata_of, rejected
+from tamis.spark.matching.matching import (
+    MatchingPace,
+    MatchTask,
+    attributes,
+    delivered,
+    events_of,
+    metadata_of,
+    rejected,
+)
 from tamis.spark.snapshots.building import build_engine
 from tamis.spark.subscriptions.rule_texts import reader_of
 from tamis.spark.subscriptions.typed import number_names
@@ -134,7 +142,7 @@ def tiled_events(
 
 def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match events with the subscriptions of their tiles; a pair comes from its owner alone."""
-    schema, pace = Schema.from_json(task.schema), Pace()
+    schema, pace = Schema.from_json(task.schema), MatchingPace()
     for tile, run in _by_tile(batches, TILE):
         opened = _opened_tile(task.version, task.now, tile)
         for batch in pace.steps(run):

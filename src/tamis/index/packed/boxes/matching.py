@@ -34,7 +34,7 @@ from tamis.kernels.boxes.pairs import (
 )
 from tamis.kernels.boxes.staged import emit_staged, stage_events
 
-__all__ = ["Reader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
+__all__ = ["BoxReader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
 
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
@@ -85,7 +85,7 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     )
 
 
-class Reader:
+class BoxReader:
     """Buffers for one thread at a time; :meth:`match` and :meth:`match_one` use nothing else.
 
     Attributes
@@ -295,11 +295,11 @@ class ReaderPool:
     """
 
     def __init__(self) -> None:
-        self._free: list[Reader] = []
+        self._free: list[BoxReader] = []
         self._outputs = Outputs()
-        self.give: Callable[[Reader], None] = self._free.append
+        self.give: Callable[[BoxReader], None] = self._free.append
 
-    def take(self, n_axes: int) -> Reader:
+    def take(self, n_axes: int) -> BoxReader:
         """Return a reader for events of ``n_axes`` values; readers of another width are dropped on the way."""
         while self._free:
             try:
@@ -308,7 +308,7 @@ class ReaderPool:
                 break
             if reader.n_axes == n_axes:
                 return reader
-        return Reader(n_axes, self._outputs)
+        return BoxReader(n_axes, self._outputs)
 
 
 def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:

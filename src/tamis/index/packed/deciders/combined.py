@@ -19,7 +19,7 @@ from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import Box
 from tamis.index.packed.deciders.balls import MixedBalls
 from tamis.index.packed.deciders.entries import Entries
-from tamis.index.packed.deciders.patterns import ASK, Questions
+from tamis.index.packed.deciders.patterns import ASK, OpenConditions
 from tamis.index.packed.deciders.regions import RegionTests, Verdicts
 from tamis.index.protocols import Lookup, Rows
 from tamis.index.saved_arrays import SavedArrays
@@ -114,7 +114,7 @@ class Deciders:
     """The open conditions of each entry. Readers may continue while a writer appends."""
 
     def __init__(self, lookup: Lookup) -> None:
-        self._questions = Questions(lookup)
+        self._questions = OpenConditions(lookup)
         self._regions = RegionTests()
         self._balls = MixedBalls()
 

@@ -29,7 +29,7 @@ from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_all
 from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 
-__all__ = ["Proposals", "TextIndex", "TextPart", "TextSnapshot"]
+__all__ = ["EntryProposals", "TextIndex", "TextPart", "TextSnapshot"]
 
 _Ints = npt.NDArray[np.int32]
 _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
@@ -64,7 +64,7 @@ class TextPart(NamedTuple):
     steps: Sequence[Step] = ()
 
 
-class Proposals(NamedTuple):
+class EntryProposals(NamedTuple):
     """Pairs of row and entry number, each once; ``sure`` where an event that is a point matches."""
 
     rows: _Ints
@@ -107,7 +107,7 @@ class TextSnapshot(NamedTuple):
     keys: KeyColumns
     lengths: TextLengths
 
-    def propose(self, strings: Strings, points: _Points) -> Proposals:
+    def propose(self, strings: Strings, points: _Points) -> EntryProposals:
         """Return the entries that events may match: their strings in all views, their points on all axes."""
         self.lengths.note(strings)
         for segment in self.segments:
@@ -124,7 +124,7 @@ class TextSnapshot(NamedTuple):
         if len(keys) > 1:
             keys = np.unique(keys)
         entries = keys & 0xFFFFFFFF
-        return Proposals((keys >> 32).astype(np.int32), self.number[entries], self.sure[entries])
+        return EntryProposals((keys >> 32).astype(np.int32), self.number[entries], self.sure[entries])
 
 
 _NONE = np.zeros(0, np.int32)
