@@ -276,7 +276,7 @@ class Engine:
         """
         with self._lock:
             self._expire()
-            state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
+            state = snapshot.EngineState(self._schema, self._learns, self._matcher, self._next_id)
             return snapshot.write(directory, state, self.namespaces(), key)
 
     @classmethod

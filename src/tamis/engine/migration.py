@@ -82,7 +82,7 @@ def migrate_snapshot(old: Path, new: str | Path, key: bytes | None = None) -> Pa
     lease, manifest = snapshot.VersionLease(version), _read(version, key)
     check_files(version, manifest)
     schema = manifest.read_schema(version)
-    state = snapshot.State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+    state = snapshot.EngineState(schema, manifest.learns, manifest.matcher, manifest.next_id)
     engine = Engine.open(snapshot.Saved(state, []), lease)
     for part in manifest.parts:
         saved = read_part(version, part, schema)

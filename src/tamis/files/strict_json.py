@@ -17,7 +17,7 @@ from tamis.model.strict_json import (
     MAX_DEPTH,
     Bound,
     Object,
-    RefusedError,
+    StrictJsonError,
     checked_object,
     count_marks,
     lower,
@@ -220,8 +220,8 @@ class _Text:
                     continue
                 self._move(error.pos)
                 self.fail(f"not JSON: {lower(error.msg)}")
-            except (RecursionError, RefusedError) as error:
-                self.fail(str(error) if isinstance(error, RefusedError) else f"nested more than {MAX_DEPTH} deep")
+            except (RecursionError, StrictJsonError) as error:
+                self.fail(str(error) if isinstance(error, StrictJsonError) else f"nested more than {MAX_DEPTH} deep")
             break
         line, size = self._line, end - self._at
         if size > MAX_LINE:

@@ -34,7 +34,7 @@ from tamis.reduction.report import Reduction
 from tamis.reduction.stages.box_stages import ClosedBoxes
 from tamis.reduction.stages.group import Group, group_of
 from tamis.reduction.stages.item_stages import ItemStages
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 
 __all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partitions"]
 
@@ -70,7 +70,7 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
         covered = {place: by for _, place, (by,) in covered_boxes(group)}
         by_boxes |= covered.keys()
         if group.has_special:
-            stages = ItemStages(simple, group.places.tolist(), input.schema, Story())
+            stages = ItemStages(simple, group.places.tolist(), input.schema, ReductionStory())
             stages.drop_covered(covered)
             kept += stages.living()
         else:
@@ -110,7 +110,7 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
     (('c', 'd'), {'a': 'c', 'b': 'c'})
     """
     input = read(subscriptions, schema)
-    story = Story()
+    story = ReductionStory()
     for group in groups_of(input, simplified_each(input, story)):
         plain, boxes = group.plain, group.boxes
         removals = covered_boxes(group)

@@ -9,7 +9,7 @@ from tamis.routing import messages as m
 from tamis.routing.edge.link_names import http_link
 from tamis.routing.new_life import begin_new_life
 from tamis.routing.policies import find_policy
-from tamis.routing.rings import Rings
+from tamis.routing.rings import RingDetector
 
 
 def test_a_subscription_that_was_sent_nothing_gets_its_gap() -> None:
@@ -34,7 +34,7 @@ def _links(begun: dict[tuple[str, ...], bytes | None]) -> dict[tuple[str, ...], 
 
 
 def test_a_replaced_link_stays_replaced_and_all_else_about_neighbours_is_forgotten() -> None:
-    rings = Rings("me", {link: find_policy("covering") for link in ("east", "west")})
+    rings = RingDetector("me", {link: find_policy("covering") for link in ("east", "west")})
     effects = [*rings.restore({}, now=1.0), *rings.put_in_place("east", "west")]
     stored = {
         effect.key: effect.value for effect in effects if isinstance(effect, Persist) and effect.value is not None
@@ -44,6 +44,6 @@ def test_a_replaced_link_stays_replaced_and_all_else_about_neighbours_is_forgott
         if change.value is None:
             stored.pop(change.key, None)
     assert records.REACH.key("west") not in stored
-    again = Rings("me", {link: find_policy("covering") for link in ("east", "west")})
+    again = RingDetector("me", {link: find_policy("covering") for link in ("east", "west")})
     again.restore(stored, now=2.0)
     assert "replaced by 'west'" in again.why_not("east")

@@ -100,7 +100,7 @@ def tiled(directory: Path, texts: dict[str, str]) -> Path:
         found = [read_tile_part(line) for one in told for line in one.column("part").to_pylist()]
         parts = {one.tile: [one.part] for one in found}
         (place.staging / "tiles.json").write_bytes(msgspec.json.encode(Tiles(TILING, parts, 1.0)))
-        state = snapshot.State(SCHEMA, False, "packed", 0)
+        state = snapshot.EngineState(SCHEMA, False, "packed", 0)
         return Path(snapshot.seal(place, state, [one.part for one in found], ["tiles.json"]))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import outline_of
-from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.space import Corners, DominanceSpace
 from tamis.index.dominance.splitting.components import Decomposition, are_linked, decompose
 from tamis.index.dominance.store import (
     AskedComponents,
@@ -48,7 +48,7 @@ class RowStore:
     """Subscriptions by row. Candidates miss no cover and nothing that is covered; sure ones need no proof."""
 
     def __init__(self) -> None:
-        self.space = Space()
+        self.space = DominanceSpace()
         self.boxes = BoxStore(self.space)
         self._parts = ComponentStore(self.space)
         self._hulls = HullStore(self.space)
@@ -213,7 +213,7 @@ class RowStore:
     def find_covered_by_boxes(self, options: Sequence[_FloatArray], n: int) -> list[tuple[Rows, Rows]]:
         """Return what `find_covered` does of ``n`` boxes all of whose ends are meant, unless some rows are loose.
 
-        A row that is covered fits one of ``options``, float64[4, n, axes] each (`Space.fitting`).
+        A row that is covered fits one of ``options``, float64[4, n, axes] each (`DominanceSpace.fitting`).
         """
         sure: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
         maybe: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]

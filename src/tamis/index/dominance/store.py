@@ -23,7 +23,7 @@ from tamis.index.dominance.patterns.literal_axes import known_texts, required_ke
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
-from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.space import Corners, DominanceSpace
 from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
 from tamis.kernels.covering.joining import Marks, join_components
@@ -136,7 +136,7 @@ class HullStore(ProposingTree):
 class ComponentStore:
     """Subscriptions in components. Cost: a walk of the tree per component, and what it proposes."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: DominanceSpace) -> None:
         self.boxes = ProposingTree(space)
         self._attributes: dict[str, int] = {}
         self._conditions = Conditions(self._attributes)

@@ -51,7 +51,7 @@ from tamis.kernels.directory import (
 )
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit, prefetch, prefetch_far, uint8_at, uint32_at
 
-__all__ = ["BucketedEvents", "Room", "bucket_events", "make_events", "make_room", "match_bitmaps"]
+__all__ = ["BitmapScratch", "BucketedEvents", "bucket_events", "make_events", "make_room", "match_bitmaps"]
 
 #: Visits of a leaf from which on the whole next leaf is fetched ahead; with fewer, the rows they need.
 _MANY: Final = 24
@@ -77,7 +77,7 @@ class BucketedEvents(NamedTuple):
     by_column: npt.NDArray[np.uint8]
 
 
-class Room(NamedTuple):
+class BitmapScratch(NamedTuple):
     """Memory of one reader.
 
     The words of a row int64[8], visits that wait int32[2, 32], lists of events int32[MOST_DEPTH, n], for each depth
@@ -99,11 +99,11 @@ def make_events(n: int, columns: int) -> BucketedEvents:
     return BucketedEvents(codes, buckets, np.zeros(n, np.uint8), np.zeros((max(1, columns), n), np.uint8))
 
 
-def make_room(n: int) -> Room:
+def make_room(n: int) -> BitmapScratch:
     """Return room for a batch of n events."""
     lists = np.empty((MOST_DEPTH, n), np.int32)
     levels, counts = np.zeros((2, MOST_DEPTH), np.int64), np.zeros(2, np.int64)
-    return Room(np.zeros(N_WORDS, np.int64), np.zeros((2, _QUEUE), np.int32), lists, levels, counts)
+    return BitmapScratch(np.zeros(N_WORDS, np.int64), np.zeros((2, _QUEUE), np.int32), lists, levels, counts)
 
 
 @inline_kernel
@@ -188,7 +188,7 @@ def _visit_leaf(
     x: Int,
     events: BucketedEvents,
     e: Int,
-    room: Room,
+    room: BitmapScratch,
     collected: npt.NDArray[np.int32],
     n: Int,
 ) -> Int:
@@ -233,7 +233,7 @@ def _visit_queue(
     segment: npt.NDArray[np.int64],
     events: BucketedEvents,
     values: _Values,
-    room: Room,
+    room: BitmapScratch,
     output: PairOutput,
     state: tuple[Int, Int, Int],
 ) -> tuple[Int, Int]:
@@ -256,7 +256,7 @@ def _match_span(
     events: BucketedEvents,
     values: _Values,
     e: Int,
-    room: Room,
+    room: BitmapScratch,
     output: PairOutput,
     count: Int,
 ) -> Int:
@@ -279,7 +279,7 @@ def _match_span(
 
 
 @inline_kernel
-def _narrow(node: Int, events: BucketedEvents, room: Room) -> tuple[Int, Int]:
+def _narrow(node: Int, events: BucketedEvents, room: BitmapScratch) -> tuple[Int, Int]:
     """List the events of the parent's list that lie in the range of a node; return which list, and its length."""
     depth, column = np.int64(int32_at(node, DEPTH)), np.int64(int32_at(node, COLUMN))
     if column < 0:
@@ -304,7 +304,7 @@ def _visit_all(
     events: BucketedEvents,
     values: _Values,
     listed: npt.NDArray[np.int32],
-    room: Room,
+    room: BitmapScratch,
     output: PairOutput,
     state: tuple[Int, Int],
 ) -> tuple[Int, Int]:
@@ -332,7 +332,7 @@ def _visit_all(
 
 @hot_kernel
 def match_bitmaps(
-    segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, room: Room, output: PairOutput
+    segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, room: BitmapScratch, output: PairOutput
 ) -> Int:
     """Match events, one or many; return how many (event, row) pairs were written, or -1 (full).
 

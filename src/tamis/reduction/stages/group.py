@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import Outline, outline_of
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.space import DominanceSpace
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, Values
 from tamis.model.tables import SubscriptionTable
@@ -29,7 +29,7 @@ class Group:
     places: IntArray
     plain: IntArray
     boxes: ClosedBoxes
-    space: Space
+    space: DominanceSpace
 
     @property
     def has_special(self) -> bool:
@@ -68,15 +68,15 @@ def group_of(simple: Sequence[Subscription], places: IntArray, schema: Schema) -
         if outline is not None and outline.single:
             outlines.append(outline)
             plain.append(place)
-    space = Space()
+    space = DominanceSpace()
     expires = [simple[place].expires for place in plain]
     boxes = _with_expiry(_stacked(space, outlines), expires, any(end is not None for end in expires))
     return Group(simple, schema, np.array(possible, np.int64), np.array(plain, np.int64), boxes, space)
 
 
-def boxes_of_table(table: SubscriptionTable) -> tuple[ClosedBoxes, Space]:
+def boxes_of_table(table: SubscriptionTable) -> tuple[ClosedBoxes, DominanceSpace]:
     """Return the boxes of a table, and the axes they are on."""
-    space = Space()
+    space = DominanceSpace()
     boxes = ClosedBoxes(*space.stored_boxes(table))
     expires = table.expires
     if expires is None or all(end is None for end in expires):
@@ -84,7 +84,7 @@ def boxes_of_table(table: SubscriptionTable) -> tuple[ClosedBoxes, Space]:
     return _with_expiry(boxes, expires, True), space
 
 
-def _stacked(space: Space, outlines: Sequence[Outline]) -> ClosedBoxes:
+def _stacked(space: DominanceSpace, outlines: Sequence[Outline]) -> ClosedBoxes:
     corners = [space.stored(outline) for outline in outlines]
     lo, hi = (np.full((len(corners), len(space)), free) for free in (-np.inf, np.inf))
     for i, (low, high) in enumerate(corners):

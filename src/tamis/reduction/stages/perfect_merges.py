@@ -21,7 +21,7 @@ from tamis.model.value_set import ValueSet
 from tamis.reduction.merge import merged_id
 from tamis.reduction.stages.box_stages import ClosedBoxes, find_shared_remainders
 from tamis.reduction.stages.group import Group, IntArray
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 from tamis.reduction.writable import is_writable
 
 __all__ = ["merge_places", "perfect_merges"]
@@ -71,7 +71,7 @@ def perfect_merges(
     return sorted(result, key=lambda pair: id_order(pair[0][0]))
 
 
-def merge_places(group: Group, story: Story) -> None:
+def merge_places(group: Group, story: ReductionStory) -> None:
     """Report which places of a group are kept unchanged and which are merged.
 
     Of many boxes only those that share a remainder with another are looked at, and those that share one with

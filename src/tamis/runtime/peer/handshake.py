@@ -18,7 +18,7 @@ from tamis.runtime.peer.greeting import (
     read,
     write,
 )
-from tamis.runtime.peer.wire import Wire
+from tamis.runtime.peer.wire import FramedConnection
 
 __all__ = ["HANDSHAKE_SECONDS", "greet", "welcome"]
 
@@ -28,7 +28,7 @@ HANDSHAKE_SECONDS = 10.0
 W = TypeVar("W", Hello, Proof, Attributes)
 
 
-async def greet(wire: Wire, identity: Identity, to: str) -> None:
+async def greet(wire: FramedConnection, identity: Identity, to: str) -> None:
     """Greet the peer ``to``, which was dialled; `RemoteProtocolError` says why the two cannot talk."""
     mine = identity.hello(to)
     sent = write(mine)
@@ -43,7 +43,7 @@ async def greet(wire: Wire, identity: Identity, to: str) -> None:
     await _compare(wire, identity, mine, theirs)
 
 
-async def welcome(wire: Wire, identity: Identity) -> str:
+async def welcome(wire: FramedConnection, identity: Identity) -> str:
     """Greet a peer that has dialled, and return its name; `RemoteProtocolError` says why the two cannot talk."""
     try:
         received, theirs = await _next(wire, Hello, wire.origin)
@@ -66,7 +66,7 @@ async def welcome(wire: Wire, identity: Identity) -> str:
     return theirs.name
 
 
-async def _compare(wire: Wire, identity: Identity, mine: Hello, theirs: Hello) -> None:
+async def _compare(wire: FramedConnection, identity: Identity, mine: Hello, theirs: Hello) -> None:
     """Compare what peers must agree on, once each knows that the other has the token."""
     identity.check_shape(theirs, mine)
     if theirs.schema != mine.schema:
@@ -75,7 +75,7 @@ async def _compare(wire: Wire, identity: Identity, mine: Hello, theirs: Hello) -
         raise identity.explain_schema(theirs, attributes)
 
 
-async def _next(wire: Wire, kind: type[W], link: str, limit: int = MAX_GREETING) -> tuple[bytes, W]:
+async def _next(wire: FramedConnection, kind: type[W], link: str, limit: int = MAX_GREETING) -> tuple[bytes, W]:
     """Return the next word, and its bytes; `RemoteProtocolError` when it is another one, or a refusal."""
     try:
         data = await wire.read(limit)

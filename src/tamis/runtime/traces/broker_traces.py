@@ -29,7 +29,7 @@ from tamis.runtime.traces.contexts import PublisherSpan, format_traceparent, rea
 from tamis.runtime.traces.event_spans import EventSpans
 from tamis.runtime.traces.spans import Span, SpanSink
 
-__all__ = ["BrokerTraces", "Step"]
+__all__ = ["BrokerTraces", "TracedCall"]
 
 #: Spans that wait for an acknowledgement, and nanoseconds after which one is exported without it.
 MOST_WAITING, WAIT_NANOSECONDS = 10_000, 60 * 10**9
@@ -48,7 +48,7 @@ _Commit = Callable[[list[Persist], Callable[[], None]], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class TracedCall:
     """One call of the core: what it took, of whom, what followed, and its time in nanoseconds."""
 
     message: Any
@@ -205,7 +205,7 @@ class BrokerTraces:
 
     # Steps of the core
 
-    def note_step(self, step: Step) -> None:
+    def note_step(self, step: TracedCall) -> None:
         """Note a step; its spans end when it is committed."""
         arrivals = list(self._arrivals(step))
         readers: dict[m.EventId, _Readers] = {}
@@ -229,7 +229,7 @@ class BrokerTraces:
         """Forget a step that was not taken: the sender broke the protocol."""
         self._taken = []
 
-    def _arrivals(self, step: Step) -> Iterator[tuple[m.Published, Span]]:
+    def _arrivals(self, step: TracedCall) -> Iterator[tuple[m.Published, Span]]:
         """Yield the events that a step took, each with its first span at this broker."""
         if isinstance(step.message, Posts):
             yield from self._posted(step.message, step)
@@ -256,7 +256,7 @@ class BrokerTraces:
             else:
                 yield m.Published(id, event.namespace, b""), span
 
-    def _posted(self, posts: Posts, step: Step) -> Iterator[tuple[m.Published, Span]]:
+    def _posted(self, posts: Posts, step: TracedCall) -> Iterator[tuple[m.Published, Span]]:
         verdicts: Sequence[Accepted | Rejection] = next(
             (effect.value for effect in step.effects if isinstance(effect, Answer)), ()
         )
@@ -301,7 +301,7 @@ class BrokerTraces:
             spans.append(span)
         self._waiting.put(link, number, spans)
 
-    def _note_match(self, readers: _Readers, step: Step) -> None:
+    def _note_match(self, readers: _Readers, step: TracedCall) -> None:
         event, n_subscriptions, links = readers.event, readers.subscriptions, readers.links
         if trace_id := self._make.trace_id(event.id):
             span = self._make.span("match", "internal", trace_id, event.id, event.namespace, step.start)

@@ -28,7 +28,7 @@ from tamis.web.bodies import read_json
 from tamis.web.covering import CoverRelations
 from tamis.web.server import Server, server_of, shown_event
 from tamis.web.views import View
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["MOST_SHOWN", "demand_namespace", "matching", "trial"]
 
@@ -56,7 +56,7 @@ async def trial(request: Request) -> Response:
                 return Response(status_code=HTTPStatus.NO_CONTENT)  # no client reads the answer
             filters = await asyncio.to_thread(view.compile, source, namespace)  # up to 60 ms
             around = await server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
-    rows = Rows(server.pace(view.rights.principal))
+    rows = JsonRows(server.pace(view.rights.principal))
     for at, event in reversed(matched[-MOST_SHOWN:]):
         if not await rows.add(shown_event(server, at, event)):
             break
@@ -84,7 +84,7 @@ async def matching(request: Request) -> Response:
         readers = await server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
     first, count = await asyncio.to_thread(_first_of, server.broker.subscriptions, readers, namespace)
-    rows = Rows(server.pace(view.rights.principal))
+    rows = JsonRows(server.pace(view.rights.principal))
     for message in first:
         text = m.about(message).text or message.filter.decode()
         if not await rows.add({"id": message.id, "namespace": namespace, "filter": text}):

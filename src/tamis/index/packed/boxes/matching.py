@@ -19,7 +19,14 @@ from tamis.index.packed.boxes.delta import Delta
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
-from tamis.kernels.bitmaps.match import BucketedEvents, Room, bucket_events, make_events, make_room, match_bitmaps
+from tamis.kernels.bitmaps.match import (
+    BitmapScratch,
+    BucketedEvents,
+    bucket_events,
+    make_events,
+    make_room,
+    match_bitmaps,
+)
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
 from tamis.kernels.boxes.match import CALL_AT, POINT_AT, make_scratch, match_events, match_point
 from tamis.kernels.boxes.meet import meet_events
@@ -104,7 +111,7 @@ class BoxReader:
         self._stage = np.empty(_FIRST_ROOM, np.int32)
         self._lanes = np.empty(_FIRST_ROOM, np.int64)
         #: For one event that meets bitmaps, once there was one.
-        self._alone: tuple[BucketedEvents, Room] | None = None
+        self._alone: tuple[BucketedEvents, BitmapScratch] | None = None
         #: What `match_point` takes, made when it is first needed, the rows that it writes to, and what writes an event.
         self._frame, self._framed = np.empty(0, np.int64), self._out
         self._write: Callable[..., None] = struct.Struct(f"=2q{n_axes}d").pack_into

@@ -35,7 +35,7 @@ _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 
 
-class Values(Protocol):
+class PairEvents(Protocol):
     """The events of the pairs, as the kernels read them."""
 
     @property
@@ -125,7 +125,7 @@ class Deciders:
         if balls:
             self._balls.add(*zip(*balls, strict=True))
 
-    def decide(self, entries: Rows, event: _IntArray, values: Values, all_entries: Entries, axes: Axes) -> Verdicts:
+    def decide(self, entries: Rows, event: _IntArray, values: PairEvents, all_entries: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
         verdicts, n_open = self._regions.decide(lambda axis: values.shapes(axes.attribute(axis)), event, entries)
         if self._regions.axes:

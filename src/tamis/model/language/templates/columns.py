@@ -190,7 +190,7 @@ def _circles(literal: CircleLiterals, by_literal: Sequence[Sequence[str]]) -> tu
 def _find_instant(text: str) -> Instant | None:
     try:
         return literals.instant("TIMESTAMP", text, 0)
-    except (literals.Refusal, UnfitError):
+    except (literals.MeaningError, UnfitError):
         return None
 
 

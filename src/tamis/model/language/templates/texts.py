@@ -22,7 +22,7 @@ from tamis.errors import ModelError
 from tamis.model.language import limits, literals
 from tamis.model.language.bind import bind
 from tamis.model.language.lexer import NAME_PART
-from tamis.model.language.literals import NUMBER, STRING, Refusal
+from tamis.model.language.literals import NUMBER, STRING, MeaningError
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -220,7 +220,7 @@ def _geometry(written: str) -> Operand:
 
 
 class LiteralReader(Protocol):
-    """Reads the literals of a shape as they are written; raises `Refusal` or `UnfitError`."""
+    """Reads the literals of a shape as they are written; raises `MeaningError` or `UnfitError`."""
 
     def read(self, written: Sequence[Any]) -> list[Filling]:
         """Return the values of all literals of a text."""
@@ -255,7 +255,7 @@ class Template:
         """Return the values of literals; None when one is of another type, or must be refused."""
         try:
             return self.reader.read(written)
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
     def read_one(self, number: int, written: str) -> Filling | None:
@@ -263,7 +263,7 @@ class Template:
         assert isinstance(self.reader, _TextReader)
         try:
             return self.reader.slots[number](written)
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
     def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
@@ -279,7 +279,7 @@ class Template:
             if self._tests is not None:
                 return _of_tests(self._tests, values)
             return normalise(bind(with_values(self.node, iter(values)), self._schema, open=self._open))
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
 
