@@ -23,8 +23,8 @@ from tamis.kernels.bitmaps.match import (
     BitmapScratch,
     BucketedEvents,
     bucket_events,
+    make_bitmap_scratch,
     make_events,
-    make_room,
     match_bitmaps,
 )
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
@@ -277,11 +277,11 @@ class BoxReader:
     def _match_bitmaps(self, segment: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
         """Match a chunk of events against the bitmaps of one segment; return events and rows of the pairs."""
         if len(low) == 1:
-            events, room = self._alone = self._alone or (make_events(1, self.n_axes), make_room(1))
+            events, scratch = self._alone = self._alone or (make_events(1, self.n_axes), make_bitmap_scratch(1))
         else:
-            events, room = make_events(len(low), int(segment[at.N_COLUMNS])), make_room(len(low))
+            events, scratch = make_events(len(low), int(segment[at.N_COLUMNS])), make_bitmap_scratch(len(low))
         bucket_events(segment, (low, high), self._scratch.codes, events)
-        return self._paired(lambda output: match_bitmaps(segment, events, (low, high), room, output))
+        return self._paired(lambda output: match_bitmaps(segment, events, (low, high), scratch, output))
 
     def _paired(self, match: Callable[[PairOutput], int]) -> _Pairs:
         """Return the events and rows that a kernel writes, which says -1 as long as there is too little room."""
