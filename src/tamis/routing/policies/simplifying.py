@@ -29,8 +29,8 @@ class Simplified:
     """A strategy whose subscriptions are simplified first.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> from tamis.routing.policies.identity import Identity
-    >>> growth = Simplified(Identity()).grow(compile_text("x < 1 OR x < 2", id="s"))
+    >>> from tamis.routing.policies.identity import IdentityStrategy
+    >>> growth = Simplified(IdentityStrategy()).grow(compile_text("x < 1 OR x < 2", id="s"))
     >>> growth.content.filters == compile_text("x < 2").filters
     True
     """
