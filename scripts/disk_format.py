@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tamis.node.records import KINDS, Form, Kind
+from tamis.node.records import KINDS, Kind, RecordForm
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "disk-format.md"
 BEGIN = "<!-- written by scripts/disk_format.py from node/records.py: do not edit by hand -->"
@@ -19,7 +19,7 @@ END = "<!-- end of what scripts/disk_format.py writes -->"
 def table() -> str:
     """Return the kinds of records as Markdown, one table for each table of the file."""
     lines = []
-    for form in Form:
+    for form in RecordForm:
         lines += [f"### `{form.value}`", "", "| key | holds | value | owner |", "|---|---|---|---|"]
         lines += [_row(kind) for kind in KINDS.values() if kind.form is form]
         lines.append("")

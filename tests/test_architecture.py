@@ -14,8 +14,8 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -129,6 +129,11 @@ class Module:
     def layer(self) -> str:
         """The name in the picture: the first folder, or the file itself; ``__init__`` is the product's façade."""
         return self.parts[0]
+
+    @property
+    def house(self) -> str:
+        """The distribution that the module belongs to."""
+        return self.layer if self.layer in {"tamis_bench", "tamis_lab"} else "tamis"
 
     @cached_property
     def nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
@@ -306,6 +311,16 @@ def names_say_what_is_inside(module: Module) -> Iterator[Fault]:
             yield Fault(1, f"{part} says nothing about what is inside")
 
 
+def a_class_name_means_one_thing(module: Module) -> Iterator[Fault]:
+    """A reader who meets a class in a traceback or a search should not have to ask which one it is."""
+    for node in public_classes(module):
+        for other in homes_of_classes().get((module.house, node.name), ()):
+            if other != module.path:
+                yield Fault(
+                    node.lineno, f"a class {node.name} is also defined in {other}: rename one, or merge the two"
+                )
+
+
 def public_things_have_docstrings(module: Module) -> Iterator[Fault]:
     if any(part.startswith("_") and not part.startswith("__") for part in module.parts):
         return
@@ -357,6 +372,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     inner_kernels_are_called_by_kernels,
     names_say_what_is_inside,
     web_reads_a_view,
+    a_class_name_means_one_thing,
     public_things_have_docstrings,
     functions_say_what_they_return,
 )
@@ -374,6 +390,27 @@ def modules() -> list[Module]:
 def inner_kernels() -> frozenset[str]:
     kernels = (module for module in modules() if module.layer == "kernels")
     return frozenset(function.name for module in kernels for function in module.functions if is_inner(function))
+
+
+def public_classes(module: Module) -> Iterator[ast.ClassDef]:
+    """Yield the classes at the top level of a module, those of ``if`` and ``try`` among them."""
+    waiting: list[ast.AST] = list(module.tree.body)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.If | ast.Try):
+            waiting += ast.iter_child_nodes(node)
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+
+
+@functools.cache
+def homes_of_classes() -> Mapping[tuple[str, str], list[str]]:
+    """Return the modules that define a public class, by distribution and name."""
+    homes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for module in modules():
+        for name in dict.fromkeys(node.name for node in public_classes(module)):
+            homes[module.house, name].append(module.path)
+    return homes
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -452,6 +489,8 @@ BAD = [
     ),
     (web_reads_a_view, "web/server.py", "x = driver.machine.node.ends\n", 1),
     (names_say_what_is_inside, "common/boxes.py", "", 1),
+    (a_class_name_means_one_thing, "routing/queue.py", "\nclass Engine: ...\n", 2),
+    (a_class_name_means_one_thing, "routing/queue.py", "try:\n    class Engine: ...\nexcept ImportError: ...\n", 2),
     (public_things_have_docstrings, "engine.py", "x = 1\n", 1),
     (public_things_have_docstrings, "engine.py", '"""Module."""\ndef f() -> None: ...\n', 2),
     (
@@ -478,7 +517,7 @@ GOOD = [
     (
         imports_point_down,
         "index/rtree.py",
-        "from tamis.kernels import boxes\nfrom tamis.index.protocols import Matcher\n",
+        "from tamis.kernels import boxes\nfrom tamis.index.protocols import EventMatcher\n",
     ),
     (imports_point_down, "index/rtree.py", "from . import protocols\nfrom ..errors import TamisError\n"),
     (imports_point_down, "runtime/server.py", "from tamis import __version__, engine\n"),
@@ -511,6 +550,13 @@ GOOD = [
         '"""M."""\ndef _f() -> None: ...\nclass _C:\n    def m(self) -> int: ...\n',
     ),
     (public_things_have_docstrings, "index/_order.py", "def f() -> None: ...\n"),
+    (
+        a_class_name_means_one_thing,
+        "routing/queue.py",
+        "class _Engine: ...\nclass Waiting:\n    class Engine: ...\n",
+    ),
+    (a_class_name_means_one_thing, "engine/engine.py", "class Engine: ...\n"),
+    (a_class_name_means_one_thing, "tamis_lab/engines.py", "class Engine: ...\n"),
 ]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tamis import Number, Schema
 from tamis.overlay.seat import Shape
-from tamis.runtime.peer.greeting import Attributes, Hello, Identity, Proof, Refusal, read, write
+from tamis.runtime.peer.greeting import Attributes, Hello, Identity, PeerRefusal, Proof, read, write
 from tamis.runtime.peer.process import PeerProcess
 from tamis.runtime.peer.security import PeerSecurity
 from tests.server.forks import ForkedProgram, can_fork, start_program
@@ -119,7 +119,7 @@ class Attacker:
         head = self._exactly(4)
         return self._exactly(int.from_bytes(head, "big")) if head else b""
 
-    def word(self) -> Hello | Proof | Attributes | Refusal | None:
+    def word(self) -> Hello | Proof | Attributes | PeerRefusal | None:
         data = self.read()
         return read(data, "peer") if data else None
 

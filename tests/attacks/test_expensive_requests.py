@@ -32,7 +32,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.packets import join_frames
 from tamis.web.endpoints import statistics
 from tamis.web.work.fair_queue import FairQueue
-from tamis.web.work.pool import Budget, Pool
+from tamis.web.work.pool import Pool, TimeBudget
 from tests.attacks.stalls import Watched, watched_broker
 from tests.attacks.wire import HANGS, dialled
 
@@ -262,7 +262,7 @@ def test_a_budget_of_cpu_time_is_enforced_and_the_next_question_is_answered() ->
         payloads = [b"\x81\xa1n" + bytes([n % 128]) for n in range(5_000_000)]
         try:
             with pytest.raises(RefusedError, match="more than 1 s of CPU time") as refused:
-                await pool.run("eve", "try", arguments, payloads, budget=Budget(1, HANGS))
+                await pool.run("eve", "try", arguments, payloads, budget=TimeBudget(1, HANGS))
             assert refused.value.code == 413
             shown, matched = await pool.run("bob", "try", arguments, payloads[:4])
             assert (shown, matched) == ([0, 1, 2, 3], [2, 3])
@@ -294,7 +294,7 @@ def test_a_budget_is_named_however_late_the_status_of_the_worker_comes(monkeypat
             (worker,) = pool._all
             os.kill(worker.pid, signal.SIGSTOP)
             question = asyncio.create_task(
-                pool.run("eve", "try", arguments, [b"\x81\xa1n\x05"], budget=Budget(1, HANGS))
+                pool.run("eve", "try", arguments, [b"\x81\xa1n\x05"], budget=TimeBudget(1, HANGS))
             )
             await asyncio.sleep(0)
             os.kill(worker.pid, signal.SIGXCPU)
@@ -318,7 +318,7 @@ def test_a_deadline_is_enforced_and_a_killed_worker_is_replaced() -> None:
             (worker,) = pool._all
             os.kill(worker.pid, signal.SIGSTOP)
             with pytest.raises(RefusedError, match="no answer within"):
-                await pool.run("bob", "try", arguments, [b"\x81\xa1n\x05"], budget=Budget(5, 0.5))
+                await pool.run("bob", "try", arguments, [b"\x81\xa1n\x05"], budget=TimeBudget(5, 0.5))
             assert worker.returncode is not None
             assert await pool.run("bob", "try", arguments, [b"\x81\xa1n\x00"]) == [[0], []]
             (worker,) = pool._all

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tamis.node.effects import Persist
-from tamis.node.records import LINK, OUT, Cursor
+from tamis.node.records import LINK, OUT, LinkPosition
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES
 from tamis.routing import messages as m
 from tamis.routing.edge.rights import Rights
@@ -62,7 +62,7 @@ def test_a_backlog_larger_than_memory_is_opened_and_sent(tmp_path: Path) -> None
     for first in range(1, MESSAGES, 20):
         numbers = range(first, first + 20)
         changes: list[Persist] = [OUT.put(LINK_NAME, str(number), value=bytes(10**6)) for number in numbers]
-        store.commit([*changes, LINK.put(LINK_NAME, value=Cursor(CLIENT_EPOCH, 0, numbers[-1]))], now=0)
+        store.commit([*changes, LINK.put(LINK_NAME, value=LinkPosition(CLIENT_EPOCH, 0, numbers[-1]))], now=0)
     store.close()
     run = subprocess.run([sys.executable, "-c", READER, tmp_path], capture_output=True, check=False, timeout=HANGS)
     assert run.stdout.split() == [str(MESSAGES).encode()], run.stderr.decode()[-2000:]

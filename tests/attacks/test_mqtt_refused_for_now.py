@@ -19,7 +19,7 @@ from tamis.errors import ConnectionLostError, DiskFullError, EventError, LimitEr
 from tamis.runtime.bridges.intake import PlainIntake
 from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
 from tamis.runtime.bridges.running import Bridge, run_bridge
-from tamis.runtime.bridges.system import Message
+from tamis.runtime.bridges.system import IncomingMessage
 from tamis.runtime.bridges.systems.mqtt import MqttSystem
 from tests.attacks.callers import guarded_broker
 from tests.server.mosquitto import MqttUser, mqtt_running, needs_mosquitto
@@ -45,14 +45,14 @@ class _Mqtt:
     def __init__(self) -> None:
         self.acknowledged: list[int] = []
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         self.acknowledged += [message.handle for message in messages]
 
 
 def bridged(broker: _Broker, count: int) -> tuple[_Mqtt, BridgeCounts, Callable[[], None]]:
     """Return an MQTT side, counts, and what passes so many messages through a bridge."""
     mqtt, counts = _Mqtt(), BridgeCounts()
-    messages = [Message("a", json.dumps({"n": n}).encode(), handle=n) for n in range(count)]
+    messages = [IncomingMessage("a", json.dumps({"n": n}).encode(), handle=n) for n in range(count)]
 
     async def run() -> None:
         await Bridge(PLAN, mqtt, counts, PlainIntake(PLAN, "topic", broker)).publish(messages)  # type: ignore[arg-type]

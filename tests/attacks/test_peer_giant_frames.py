@@ -45,11 +45,11 @@ def hostile_messages(to: str) -> list[bytes]:
     box = bytes(32)
     many = tuple(f"127.0.0.1:{port}/0" for port in range(1, 101))
     node = m.NodeState(many, box * len(many), (0,) * len(many), (0,) * len(many), ())
-    good: list[m.Message] = [
+    good: list[m.SeatMessage] = [
         m.Ping(seat, seat, 0, seat, 2**62, box, 2**62, 2**62),
-        m.Report(seat, "127.0.0.1:9/0", 0, 2**62, b"x", 0, 0),
+        m.MbrReport(seat, "127.0.0.1:9/0", 0, 2**62, b"x", 0, 0),
         m.TakeOver(seat, "127.0.0.1:9/0", 0, seat, 1, (node,) * 3, None, False, b"", 0, 0),
-        m.Forward(seat, "", 0, m.Published(m.EventId("x", 1, 1), "default", b"\x91" * 5000, 1), 1, 0, True, "", ""),
+        m.Forward(seat, "", 0, m.PeerEvent(m.EventId("x", 1, 1), "default", b"\x91" * 5000, 1), 1, 0, True, "", ""),
         m.TakeOver(seat, "127.0.0.1:9/0", 0, seat, 1, (node,) * 17, None, False, b"", 0, 0),
         m.Grown(seat, seat, 0, 2**62),
     ]

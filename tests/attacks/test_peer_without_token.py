@@ -12,7 +12,7 @@ import pytest
 from tamis.errors import ModelError
 from tamis.overlay import messages as m
 from tamis.overlay.seat import Shape
-from tamis.runtime.peer.greeting import Hello, Identity, Proof, Refusal, read, write
+from tamis.runtime.peer.greeting import Hello, Identity, PeerRefusal, Proof, read, write
 from tests.attacks.peers import SCHEMA, TOKEN, Attacker, PeerProgram, assert_serves, joining, peer_program, started
 from tests.server.processes import HANGS
 
@@ -29,7 +29,7 @@ def test_a_message_before_the_greeting_is_not_read(target: PeerProgram) -> None:
     attacker = Attacker(target.port)
     insert = m.Insert(f"{target.name}/0", "127.0.0.1:9/0", 0, "127.0.0.1:9/0", 0, b"")
     attacker.frame(msgspec.msgpack.encode(("127.0.0.1:9", m.encode(insert))))
-    assert isinstance(attacker.word(), Refusal)
+    assert isinstance(attacker.word(), PeerRefusal)
     assert attacker.is_closed()
     target.wait_for("expected the greeting of a tamis peer")
     assert_serves(target, TOKEN)
@@ -74,7 +74,7 @@ def test_a_proof_cannot_be_reflected_or_repeated(target: PeerProgram) -> None:
         again.frame(hello)
         assert isinstance(again.word(), Hello)
         again.frame(recorded)
-        assert isinstance(again.word(), Refusal)
+        assert isinstance(again.word(), PeerRefusal)
         assert again.is_closed()
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_greeting_ends_the_connection(target: PeerProgram, name: str)
     attacker = Attacker(target.port)
     attacker.frame(BAD_GREETINGS[name])
     word = attacker.word()
-    assert word is None or isinstance(word, Refusal)
+    assert word is None or isinstance(word, PeerRefusal)
     assert attacker.is_closed()
     assert_serves(target, TOKEN)
 

@@ -16,7 +16,7 @@ from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.mics.space import ContentSpace
 from tamis.index.packed.core import PackedCore
 from tamis.index.packed.matcher import PackedMatcher
-from tamis.index.protocols import Guarantee, LinkMatcher, Lookup, Matcher, Mergeable
+from tamis.index.protocols import EventMatcher, Guarantee, LinkMatcher, Lookup, Mergeable
 from tamis.index.registry import MATCHERS
 from tamis.model.language.nodes import Compare, Constant, Node
 from tamis.model.subscription import Subscription
@@ -26,7 +26,7 @@ from tests.contract.strategies import SCHEMA, compiled, events, few, nodes
 
 #: What users choose from, the packed matcher as it is with many subscriptions and on the way there, and MICS on
 #: spaces that are not learned from the subscriptions.
-EVERY_MATCHER: dict[str, Callable[[Lookup], Matcher]] = {
+EVERY_MATCHER: dict[str, Callable[[Lookup], EventMatcher]] = {
     **MATCHERS,
     "packed core": PackedCore,
     "packed from three on": lambda lookup: PackedMatcher(lookup, few=3),
@@ -114,7 +114,7 @@ class MatcherMachine(RuleBasedStateMachine):
         assert self.matcher.statistics().size == len(self.trees)
 
 
-def _judge(matcher: Matcher, want: set[int], got: set[int]) -> None:
+def _judge(matcher: EventMatcher, want: set[int], got: set[int]) -> None:
     if Guarantee.COMPLETE in matcher.guarantee:
         assert want <= got
     if Guarantee.SOUND in matcher.guarantee:

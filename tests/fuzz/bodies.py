@@ -23,7 +23,7 @@ from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.rights import Rights
 from tamis.web.bodies import read_events, read_objects
 from tamis.web.endpoints.subscriptions import NewSubscription, _as_json, _message_of, drafted
-from tamis.web.intake import Intake
+from tamis.web.intake import BodyIntake
 from tamis.web.work.pacing import Pace, Shares
 from tests.fuzz.harness import Area, damaged_bytes, damaged_text, document, main, name
 
@@ -97,7 +97,9 @@ def treat(body: Body) -> str:
     content = Content()
     checks = Checks(content)
     pace = partial(Pace, Shares())
-    server: Any = SimpleNamespace(intake=Intake(), pace=pace, broker=SimpleNamespace(subscriptions={}, checks=checks))
+    server: Any = SimpleNamespace(
+        intake=BodyIntake(), pace=pace, broker=SimpleNamespace(subscriptions={}, checks=checks)
+    )
     try:
         return _loop.run_until_complete(_treated(_request(body, server), body.door, server))
     except InvariantError:

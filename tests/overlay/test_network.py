@@ -76,7 +76,7 @@ def test_the_bulk_path_grows_the_same_tree() -> None:
     network._contact = lambda: None if not network.seats() else "p0/0"  # type: ignore[method-assign]
     for number, text in enumerate(texts):
         express.add(PeerCore(f"p{number}", CONTENT, SPACE, Shape(2, 4), "p0/0" if number else None))
-        express.submit(f"p{number}", m.Subscribe(0, CONTENT.write_filter(CONTENT.compile(text))))
+        express.submit(f"p{number}", m.SubscribeRequest(0, CONTENT.write_filter(CONTENT.compile(text))))
         express.run()
         network.subscribe(network.attach(f"p{number}"), text)
         network.run()
@@ -185,10 +185,10 @@ def test_a_peer_refuses_what_is_not_for_it() -> None:
         core.handle(m.Grown("bob/0", "carol/0", 0, 1), sender="carol", now=0.0)
     with pytest.raises(LocalProtocolError):
         core.handle("hello", sender="", now=0.0)
-    core.handle(m.Subscribe(0, content.write_filter(content.compile("a < 1"))), sender="", now=0.0)
+    core.handle(m.SubscribeRequest(0, content.write_filter(content.compile("a < 1"))), sender="", now=0.0)
     with pytest.raises(RemoteProtocolError):
         core.handle(m.Insert("alice/0", "bob/0", 0, "bob/0", 0, b"rubbish"), sender="bob", now=0.0)
-    event = m.Published(m.EventId("bob", 1, 1), "default", b"rubbish", 1)
+    event = m.PeerEvent(m.EventId("bob", 1, 1), "default", b"rubbish", 1)
     with pytest.raises(RemoteProtocolError):
         core.handle(m.Forward("alice/0", "bob/0", 0, event, 1, 0, True, "", "1 alice/0"), sender="bob", now=0.0)
     node = m.NodeState(("bob/0", "bob/0"), b"", (0,), (0,), ())
@@ -209,9 +209,9 @@ def test_a_peer_that_starts_again_asks_and_publishes_again() -> None:
     disk: dict[tuple[str, ...], bytes] = {}
     core = PeerCore("p1", CONTENT, SPACE)
     effects = core.restore({}, now=0.0)
-    effects += core.handle(m.Subscribe(7, CONTENT.write_filter(CONTENT.compile("a < 5"))), sender="", now=0.0)
+    effects += core.handle(m.SubscribeRequest(7, CONTENT.write_filter(CONTENT.compile("a < 5"))), sender="", now=0.0)
     lonely = PeerCore("p2", CONTENT, SPACE, None, "nobody/0")
-    held = lonely.handle(m.Publish(CONTENT.write_event({"a": 1})), sender="", now=0.0)
+    held = lonely.handle(m.PublishRequest(CONTENT.write_event({"a": 1})), sender="", now=0.0)
     for effect in [*effects, *held]:
         if hasattr(effect, "key") and effect.value is not None:
             disk[effect.key] = effect.value

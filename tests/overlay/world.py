@@ -94,12 +94,12 @@ class World:
         for number in range(subscriptions):
             filters = CONTENT.compile(random_text(rng))
             self.asked[name, number] = filters
-            self.express.submit(name, m.Subscribe(number, CONTENT.write_filter(filters)))
+            self.express.submit(name, m.SubscribeRequest(number, CONTENT.write_filter(filters)))
         return name
 
     def leave(self, place: tuple[str, int]) -> None:
         del self.asked[place]
-        self.express.submit(place[0], m.Unsubscribe(place[1]))
+        self.express.submit(place[0], m.UnsubscribeRequest(place[1]))
 
     def crash(self, name: str) -> None:
         self.express.remove(name)
@@ -112,7 +112,7 @@ class World:
         readers = {place for place in active if any(matches(values, one) for one in self.asked[place])}
         self.published[name] = self.published.get(name, 0) + 1
         self.due.append(Due(m.EventId(name, 1, self.published[name]), readers))
-        self.express.submit(name, m.Publish(payload))
+        self.express.submit(name, m.PublishRequest(payload))
 
     def seats(self) -> list[Seat]:
         return list(self.express.seats())

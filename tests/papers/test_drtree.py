@@ -146,7 +146,7 @@ def test_a_subscription_is_matched_exactly_where_its_box_says_more() -> None:
     world.express.run()
     filters = CONTENT.compile("a <> 5")
     world.asked["p0", 9] = filters
-    world.express.submit("p0", m.Subscribe(9, CONTENT.write_filter(filters)))
+    world.express.submit("p0", m.SubscribeRequest(9, CONTENT.write_filter(filters)))
     world.express.run()
     assert core.is_active("default", 9)
     for value in (5, 6):

@@ -38,9 +38,9 @@ from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.producers import Producers
 from tamis.routing.edge.refusals import Refusals
 from tamis.routing.policies import merging
-from tamis.routing.policies.covering import Covering
-from tamis.routing.policies.identity import Identity
-from tamis.routing.policies.subsumption import Subsumption
+from tamis.routing.policies.covering import CoveringStrategy
+from tamis.routing.policies.identity import IdentityStrategy
+from tamis.routing.policies.subsumption import SubsumptionStrategy
 from tamis.routing.policies.two_stage import TwoStageTable
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.client_link import ClientLink
@@ -371,15 +371,15 @@ def retract_a_key_that_was_announced_again(real: Any) -> Any:
     return take_changes
 
 
-@plant(Covering, "find_homes", policy="covering")
+@plant(CoveringStrategy, "find_homes", policy="covering")
 def take_the_covered_for_the_cover(real: Any) -> Any:
-    def find_homes(self: Covering, subscription: Any) -> Any:
+    def find_homes(self: CoveringStrategy, subscription: Any) -> Any:
         return self.covered(subscription)[:1] or None
 
     return find_homes
 
 
-@plant(Covering, "find_homes", policy="covering")
+@plant(CoveringStrategy, "find_homes", policy="covering")
 def trust_a_candidate_without_a_proof(real: Any) -> Any:
     def find_homes(self: Any, subscription: Any) -> Any:
         found = real(self, subscription)
@@ -390,7 +390,7 @@ def trust_a_candidate_without_a_proof(real: Any) -> Any:
     return find_homes
 
 
-@plant(Identity, "find_homes", policy="identity")
+@plant(IdentityStrategy, "find_homes", policy="identity")
 def take_equal_attributes_for_equal_filters(real: Any) -> Any:
     def find_homes(self: Any, subscription: Any) -> Any:
         names = [one.attributes for one in subscription.filters]
@@ -399,9 +399,9 @@ def take_equal_attributes_for_equal_filters(real: Any) -> Any:
     return find_homes
 
 
-@plant(Subsumption, "find_homes", policy="subsumption")
+@plant(SubsumptionStrategy, "find_homes", policy="subsumption")
 def note_only_one_of_those_that_cover_together(real: Any) -> Any:
-    def find_homes(self: Subsumption, subscription: Any) -> Any:
+    def find_homes(self: SubsumptionStrategy, subscription: Any) -> Any:
         found = real(self, subscription)
         return None if found is None else found[:1]
 
@@ -773,11 +773,11 @@ def leave_filters_in_the_cells_that_have_ended(real: Any) -> Any:
     return remove
 
 
-@plant(Covering, "find_homes", policy="two-stage")
+@plant(CoveringStrategy, "find_homes", policy="two-stage")
 def let_cells_say_what_covers(real: Any) -> Any:
     """Erratum M.3.7: filters in the same cells are not the same."""
 
-    def find_homes(self: Covering, subscription: Any) -> tuple[str, ...] | None:
+    def find_homes(self: CoveringStrategy, subscription: Any) -> tuple[str, ...] | None:
         space = coarse_space()
         mine = space.ranges_of(subscription)
         for key, content in self._contents.items():

@@ -18,7 +18,7 @@ from tamis.algebra import compiling_texts
 from tamis.algebra.compiling import compile_filters, compile_source
 from tamis.algebra.compiling_texts import CompiledTexts, TextTemplates, compile_texts
 from tamis.errors import ModelError
-from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.axes import AttributePart, Axes
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.index.packed.boxes_of_columns import circle_boxes
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -275,11 +275,13 @@ def _box_of(filters: tuple[Filter, ...]) -> tuple[dict[str, tuple[float, float]]
     (box,) = [box for filter in filters for box in boxes_of(filter, axes)]
     assert box.exact
     names = dict(axes)
-    ranges = {names[axis].attribute: side for axis, side in box.sides.items() if names[axis].part is Part.NUMBER}
+    ranges = {
+        names[axis].attribute: side for axis, side in box.sides.items() if names[axis].part is AttributePart.NUMBER
+    }
     strings = {}
     for axis, (code, _) in box.sides.items():
-        if names[axis].part is not Part.NUMBER:
-            assert names[axis].part is Part.CODE
+        if names[axis].part is not AttributePart.NUMBER:
+            assert names[axis].part is AttributePart.CODE
             strings[names[axis].attribute] = list(axes.codes[names[axis].attribute])[int(code)]
     return ranges, strings
 

@@ -21,7 +21,7 @@ from tamis.errors import (
     SubscriptionSyntaxError,
     UnknownSubscriptionError,
 )
-from tamis.runtime.client.deliveries import ClientSubscription, Delivery
+from tamis.runtime.client.deliveries import ClientDelivery, ClientSubscription
 from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running, wait_until
 
 
@@ -29,8 +29,8 @@ def run(story: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story, HANGS))
 
 
-async def take(subscription: ClientSubscription, count: int, *, ack: bool = True) -> list[Delivery]:
-    found: list[Delivery] = []
+async def take(subscription: ClientSubscription, count: int, *, ack: bool = True) -> list[ClientDelivery]:
+    found: list[ClientDelivery] = []
     async for delivery in subscription:
         found.append(delivery)
         if ack:
@@ -48,7 +48,7 @@ async def acknowledged(broker: BrokerProcess, client: Any, name: str, id: str) -
     )
 
 
-def events_of(deliveries: list[Delivery]) -> list[dict[str, Any]]:
+def events_of(deliveries: list[ClientDelivery]) -> list[dict[str, Any]]:
     return [one.event for one in deliveries]
 
 

@@ -54,14 +54,14 @@ def test_others_are_served_while_a_wide_question_is_answered(broker: BrokerProce
 def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The page says "at least" where the broker lost patience."""
 
-    async def story() -> tuple[covering.Around, covering.Around]:
+    async def story() -> tuple[covering.CoverRelations, covering.CoverRelations]:
         driver, rights = open_broker(BrokerConfig(data=str(tmp_path))), Rights("alice")
         await driver.start()
         messages = [
             (f"s:{n}", m.Subscribe(n, b'{"op":"like","args":[{"property":"word"},"%%a%d%%b"]}' % n)) for n in range(40)
         ]
         await driver.subscribe(messages, rights)
-        ours, asked = covering.Covering(driver.view), compile_text("word LIKE '%b'")
+        ours, asked = covering.CoverFinder(driver.view), compile_text("word LIKE '%b'")
         whole = await ours.around(asked, 5)
         monkeypatch.setattr(covering, "PATIENCE", -1.0)
         some = await ours.around(asked, 5)

@@ -29,7 +29,7 @@ from tamis.runtime.broker.config import BrokerConfig
 from tamis.runtime.client.session import ClientSession
 from tamis.runtime.packets import join_frames, split_frames
 from tamis.runtime.traces import exporting
-from tamis.runtime.traces.broker_traces import BrokerTraces, Step
+from tamis.runtime.traces.broker_traces import BrokerTraces, TracedCall
 from tamis.runtime.traces.contexts import is_sampled, read_traceparent, threshold_of, trace_id_of
 from tamis.runtime.traces.spans import Span
 from tamis.runtime.traces.traced_edge import TracedEdge
@@ -406,7 +406,7 @@ def test_without_the_extra_the_command_to_install_it_is_named(
 
 def test_a_step_counts_though_its_spans_are_lost(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(BrokerTraces):
-        def note_step(self, step: Step) -> None:
+        def note_step(self, step: TracedCall) -> None:
             raise KeyError("a fault of the tracer")
 
     content = Content()

@@ -16,7 +16,7 @@ from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.requests import ChangeLink
 from tamis.routing.edge.rights import Rights
 from tamis.routing.policies import find_policy
-from tamis.routing.rings import MAX_BROKERS, Rings, find_problem
+from tamis.routing.rings import MAX_BROKERS, RingDetector, find_problem
 from tamis.routing.rings import _rings as rings_of
 from tamis.runtime.broker.config import LinkConfig
 from tamis.runtime.links.changing import add_link, remove_link
@@ -111,7 +111,7 @@ class RingWorld(World):
         return {frozenset(pair) for pair in ends}
 
 
-def _rings(host: BrokerHost) -> Rings:
+def _rings(host: BrokerHost) -> RingDetector:
     return host.edge.broker.flow.rings
 
 
@@ -179,9 +179,9 @@ def test_a_link_to_a_broker_that_is_reached_already_is_refused_by_name() -> None
 # What a neighbour says
 
 
-def rings(*links: str) -> Rings:
+def rings(*links: str) -> RingDetector:
     """Return the rings of broker "me", which has met its neighbours."""
-    made = Rings("me", {link: find_policy("covering") for link in links})
+    made = RingDetector("me", {link: find_policy("covering") for link in links})
     made.restore({}, now=1.0)
     for link in links:
         made.greet(link)
@@ -190,7 +190,7 @@ def rings(*links: str) -> Rings:
 
 
 def test_ages_are_agreed_on_whatever_is_heard_first() -> None:
-    one, other = (Rings(name, {link: find_policy("covering")}) for name, link in (("a", "b"), ("b", "a")))
+    one, other = (RingDetector(name, {link: find_policy("covering")}) for name, link in (("a", "b"), ("b", "a")))
     one.restore({}, now=1.0)
     other.restore({}, now=2.0)
     [first], [second] = one.greet("b"), other.greet("a")
@@ -199,7 +199,7 @@ def test_ages_are_agreed_on_whatever_is_heard_first() -> None:
     one.take("b", second.message)
     other.take("a", first.message)
     assert one._sides["b"].agreed == other._sides["a"].agreed == 2_000_000
-    other = Rings("b", {"a": find_policy("covering")})  # its disk is lost
+    other = RingDetector("b", {"a": find_policy("covering")})  # its disk is lost
     other.restore({}, now=9.0)
     [again], [lost] = one.greet("b"), other.greet("a")
     one.take("b", lost.message)
@@ -209,7 +209,7 @@ def test_ages_are_agreed_on_whatever_is_heard_first() -> None:
 
 def test_a_broker_without_its_disk_learns_the_ages_of_silent_links_from_others() -> None:
     """``south`` was linked to this broker, whose disk is lost, and is away; ``east`` knows how old that link is."""
-    mine = Rings("me", {link: find_policy("covering") for link in ("east", "south")})
+    mine = RingDetector("me", {link: find_policy("covering") for link in ("east", "south")})
     mine.restore({}, now=9.0)
     tree = (m.Reached("south", "east", 3), m.Reached("me", "south", 2))
     mine.take("east", m.Reach(4, True, tree))

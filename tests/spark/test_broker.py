@@ -17,7 +17,7 @@ import tamis
 from tamis.errors import EventError, ModelError, SchemaError
 from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker.rows import batch_of, check_columns, event_of
-from tamis.spark.broker.source import BrokerStreamReader, Log
+from tamis.spark.broker.source import BrokerStreamReader, LogOptions
 from tests.server.processes import BrokerProcess, running, wait_until
 
 ROOT = Path(tamis.__file__).parent / "spark"
@@ -96,7 +96,7 @@ def test_a_stream_is_processed_once_though_its_last_batch_runs_again(
 
 def test_offsets_are_cursors_and_the_same_give_the_same_rows(broker: BrokerProcess) -> None:
     calls = HttpCalls(broker.url)
-    log = Log.of(options(broker, "same", filter="kind = 'same'", eventsPerPartition=4, maxEventsPerTrigger=7))
+    log = LogOptions.of(options(broker, "same", filter="kind = 'same'", eventsPerPartition=4, maxEventsPerTrigger=7))
     reader = BrokerStreamReader(log, _columns("n"))
     start = reader.initialOffset()
     calls.publish_once(b"\n".join(b'{"kind": "same", "n": %d}' % n for n in range(10)), producer="same", number=0)
@@ -121,14 +121,14 @@ def test_a_gap_is_an_error_unless_the_user_says_otherwise(broker: BrokerProcess)
         lines = b"\n".join(b'{"kind": "slow", "n": %d}' % n for n in numbers)
         calls.publish_once(lines, producer="slow", number=number)
     calls.acknowledge("slow", calls.read_log("slow", limit=0).last)  # caught up: it is told what it missed
-    log = Log.of(options(broker, "slow", startingOffsets="earliest"))
+    log = LogOptions.of(options(broker, "slow", startingOffsets="earliest"))
     # The gap record is written when the broker next looks.
     wait_until(lambda: log.places()["last"]["number"] >= 1_001, "the record of the gap")
     end = log.places()["last"]
     [span] = log.spans({"epoch": end["epoch"], "number": 995}, end)
     with pytest.raises(ModelError, match="5 events from .* were not kept"):
         list(log.read(span, _columns("n")))
-    patient = Log.of(options(broker, "slow", failOnDataLoss="false"))
+    patient = LogOptions.of(options(broker, "slow", failOnDataLoss="false"))
     assert [row["n"] for batch in patient.read(span, _columns("n")) for row in batch.to_pylist()] == [
         *range(995, 1_000)
     ]
@@ -186,7 +186,7 @@ def test_rows_that_are_no_events_are_named() -> None:
 )
 def test_a_wrong_option_is_named(given: dict[str, str], problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        Log.of(given)
+        LogOptions.of(given)
 
 
 def test_a_column_that_no_log_has_is_named() -> None:

@@ -25,7 +25,7 @@ def built(rows: list[dict[str, object]], directory: Path) -> Path:
     with snapshot.building(directory) as place:
         [reports] = build_batches(iter([batch]), task=Build(place.address, SCHEMA.to_json()))
         parts = [read_built(one) for one in reports.column("part").to_pylist()]
-        return Path(snapshot.seal(place, snapshot.State(SCHEMA, False, "packed", 0), parts))
+        return Path(snapshot.seal(place, snapshot.EngineState(SCHEMA, False, "packed", 0), parts))
 
 
 def test_a_box_keeps_its_end_and_its_metadata(tmp_path: Path) -> None:

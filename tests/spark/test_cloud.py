@@ -127,7 +127,7 @@ def test_a_table_synced_to_a_store(spark: Any, uri: str) -> None:
     assert pairs(match(events, uri)) == [(1, "a"), (2, "a"), (2, "c")]
     assert {one.id for one in tamis.Engine.load(uri)} == {"a", "c"}
     with snapshot.building(uri) as place, pytest.raises(SnapshotConflictError, match="published v000003/manifest.json"):
-        snapshot.seal(place, snapshot.State(schema, False, "packed", 0), [], after=f"{uri}/v000002")
+        snapshot.seal(place, snapshot.EngineState(schema, False, "packed", 0), [], after=f"{uri}/v000002")
     assert snapshot.newest(uri) == f"{uri}/v000003"
 
 

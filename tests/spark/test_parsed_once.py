@@ -21,13 +21,13 @@ from tamis.spark.subscriptions.compiling import Compile, compile_batches
 from tamis.spark.subscriptions.rule_texts import reader_of
 from tamis.spark.subscriptions.typed import TypedColumns
 from tamis.spark.tiles.tile_work import TileBuild, extents_of, subscription_extents, tiled_subscriptions
-from tamis.spark.tiles.tiling import Axis, Tiling, hull
+from tamis.spark.tiles.tiling import TileAxis, Tiling, hull
 from tests.spark.worlds import SCHEMA, texts
 
 ACCEPTED = to_arrow_schema(accepted_form("string"), timezone="UTC")
 COMPILED = to_arrow_schema(compiled_form("string"), timezone="UTC")
 NUMBERS = pa.int32()
-TILING = Tiling([Axis("price", "value", [20.0, 40.0, 60.0]), Axis("volume", "value", [5.0])])
+TILING = Tiling([TileAxis("price", "value", [20.0, 40.0, 60.0]), TileAxis("volume", "value", [5.0])])
 
 
 def prepared(n: int, **columns: Any) -> pa.RecordBatch:
@@ -93,7 +93,7 @@ def test_extents_are_those_of_the_filters() -> None:
     rows += [{"id": "box", "lo": [1.0, -np.inf], "hi": [2.0, np.inf]}]
     batch = pa.RecordBatch.from_pylist(rows, schema=ACCEPTED)
     axes = TILING.axes
-    for found_axes in (axes, [Axis("area", "x"), Axis("area", "y")]):
+    for found_axes in (axes, [TileAxis("area", "x"), TileAxis("area", "y")]):
         lo, hi, missing = subscription_extents(batch, reader_of(schema), found_axes)
         for row, text in enumerate(written):
             filters = compile_source(text, SCHEMA).filters

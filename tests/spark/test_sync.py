@@ -234,7 +234,7 @@ def test_a_version_follows_the_one_it_was_built_upon(tmp_path: Path) -> None:
     engine = tamis.Engine()
     engine.subscribe("price < 1", id="a")
     base = engine.save(tmp_path)
-    state = snapshot.State(engine.schema, True, "packed", 0)
+    state = snapshot.EngineState(engine.schema, True, "packed", 0)
     with snapshot.building(tmp_path) as place:
         engine.save(tmp_path)
         with pytest.raises(SnapshotError, match="another writer published a version after v000001"):

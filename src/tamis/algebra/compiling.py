@@ -17,10 +17,10 @@ from tamis.model.language.parse import parse
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 
-__all__ = ["Compiled", "compile_filters", "compile_source"]
+__all__ = ["CompiledSource", "compile_filters", "compile_source"]
 
 
-class Compiled(NamedTuple):
+class CompiledSource(NamedTuple):
     """A compiled source: its filters, the schema extended by the types it taught, and its text."""
 
     filters: tuple[Filter, ...]
@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
     text: str
 
 
-def compile_source(source: str | Mapping[str, Any], schema: Schema, *, learns: bool = False) -> Compiled:
+def compile_source(source: str | Mapping[str, Any], schema: Schema, *, learns: bool = False) -> CompiledSource:
     """Compile CQL2 text or JSON under a schema, which it extends if it ``learns``.
 
     >>> compile_source("price < 100", Schema(), learns=True).schema
@@ -38,7 +38,7 @@ def compile_source(source: str | Mapping[str, Any], schema: Schema, *, learns: b
     text = source_text(source, node)
     if learns:
         schema = learn_from_node(schema, node)
-    return Compiled(compile_filters(node, schema, text, open=learns), schema, text)
+    return CompiledSource(compile_filters(node, schema, text, open=learns), schema, text)
 
 
 def compile_filters(node: Node, schema: Schema, text: str | None = None, *, open: bool = False) -> tuple[Filter, ...]:

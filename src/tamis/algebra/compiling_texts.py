@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from tamis.algebra.compiling import Compiled, compile_source
+from tamis.algebra.compiling import CompiledSource, compile_source
 from tamis.algebra.simplify import simplify_regions
 from tamis.errors import ModelError
 from tamis.model.language.templates.columns import TextColumns, can_be_columns, columns_of
@@ -100,7 +100,7 @@ class TextTemplates:
         #: Shapes that were seen once.
         self._seen: set[tuple[str, ...]] = set()
 
-    def compile(self, text: str, schema: Schema, *, learns: bool = False) -> Compiled:
+    def compile(self, text: str, schema: Schema, *, learns: bool = False) -> CompiledSource:
         """Return the result of `tamis.algebra.compiling.compile_source` for a text."""
         if schema is not self._schema or len(self._seen) >= _REMEMBERED:
             self._shapes.clear()
@@ -110,7 +110,7 @@ class TextTemplates:
         template = None if parts is None else self._shapes.get(parts[0])
         filters = None if template is None or parts is None else _filters_of(template, parts[1])
         if filters is not None:
-            return Compiled(filters, schema, text)
+            return CompiledSource(filters, schema, text)
         compiled = compile_source(text, schema, learns=learns)
         if parts is not None and compiled.schema is schema and parts[0] not in self._shapes:
             if parts[0] in self._seen:

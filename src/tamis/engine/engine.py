@@ -87,7 +87,7 @@ class Engine:
         self._lock = threading.RLock()
         self._merge = BackgroundMerge(self._lock)
         #: Keeps the files of a loaded version from being pruned.
-        self._lease: snapshot.Lease | None = None
+        self._lease: snapshot.VersionLease | None = None
 
     @property
     def schema(self) -> Schema:
@@ -276,7 +276,7 @@ class Engine:
         """
         with self._lock:
             self._expire()
-            state = snapshot.State(self._schema, self._learns, self._matcher, self._next_id)
+            state = snapshot.EngineState(self._schema, self._learns, self._matcher, self._next_id)
             return snapshot.write(directory, state, self.namespaces(), key)
 
     @classmethod
@@ -295,14 +295,14 @@ class Engine:
         engine could have written, or, with a key as in `save`, it is not signed with that key.
         """
         version = snapshot.opened(snapshot.version_at(directory))
-        lease = snapshot.Lease(version)
+        lease = snapshot.VersionLease(version)
         return cls.open(snapshot.read(version, key=key), lease, matcher=matcher, clock=clock)
 
     @classmethod
     def open(
         cls,
         saved: snapshot.Saved,
-        lease: snapshot.Lease,
+        lease: snapshot.VersionLease,
         *,
         matcher: str | None = None,
         clock: Callable[[], int] = _now,

@@ -79,10 +79,10 @@ def migrate_snapshot(old: Path, new: str | Path, key: bytes | None = None) -> Pa
     changed. Raises `SnapshotError` when the old version is damaged, of another format, or not what it should be.
     """
     version = snapshot.opened(snapshot.version_at(old))
-    lease, manifest = snapshot.Lease(version), _read(version, key)
+    lease, manifest = snapshot.VersionLease(version), _read(version, key)
     check_files(version, manifest)
     schema = manifest.read_schema(version)
-    state = snapshot.State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+    state = snapshot.EngineState(schema, manifest.learns, manifest.matcher, manifest.next_id)
     engine = Engine.open(snapshot.Saved(state, []), lease)
     for part in manifest.parts:
         saved = read_part(version, part, schema)

@@ -21,9 +21,9 @@ from tamis.index.protocols import (
     BulkMatcher,
     ColumnMatcher,
     DirectMatcher,
+    EventMatcher,
     LinkMatcher,
     Lookup,
-    Matcher,
     Mergeable,
 )
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values
@@ -45,7 +45,7 @@ class _Roles(NamedTuple):
     direct: DirectMatcher | None
 
     @classmethod
-    def of(cls, matcher: Matcher) -> _Roles:
+    def of(cls, matcher: EventMatcher) -> _Roles:
         return cls(
             matcher if isinstance(matcher, Mergeable) else None,
             matcher if isinstance(matcher, BoxMatcher) else None,
@@ -64,7 +64,7 @@ class Namespace:
     file or of a table of texts; or, for a box or ball that came in bulk, the matcher itself.
     """
 
-    def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher]) -> None:
+    def __init__(self, name: str, make_matcher: Callable[[Lookup], EventMatcher]) -> None:
         self.name = name
         self._make_matcher = make_matcher
         self.ids = Ids()
@@ -76,7 +76,7 @@ class Namespace:
         #: (timestamp, row) of each expiry; rows that are gone are skipped.
         self._ends: list[tuple[int, int]] = []
 
-    def _use(self, matcher: Matcher) -> None:
+    def _use(self, matcher: EventMatcher) -> None:
         self.matcher = matcher
         self.roles = _Roles.of(matcher)
 
@@ -161,7 +161,7 @@ class Namespace:
         for row in decided:  # compiled from its text again when it is needed
             del self._single[row]
 
-    def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> Matcher:
+    def open_part(self, blocks: IdsState, removed: Sequence[int], stored: StoredSubscriptions) -> EventMatcher:
         """Add the ids and subscriptions of a part of a saved engine, before anything else is added.
 
         Return the part's matcher, to be filled by the caller; its rows count from 0.
@@ -180,7 +180,7 @@ class Namespace:
         self.matcher.append(first, part)
         return part
 
-    def parts(self) -> list[tuple[int, int, Matcher]]:
+    def parts(self) -> list[tuple[int, int, EventMatcher]]:
         """Return (first row, row after the last, matcher) of every part."""
         if isinstance(self.matcher, PartedMatcher):
             return self.matcher.parts(self.ids.n_rows)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tamis.engine.namespace import Namespace
 from tamis.engine.stored import Record
 from tamis.engine.text_batch import LazyBatch, TextBatch
-from tamis.index.protocols import LinkMatcher, Lookup, Matcher, Mergeable, MergePlan
+from tamis.index.protocols import EventMatcher, LinkMatcher, Lookup, Mergeable, MergePlan
 from tamis.model.schema import Event
 from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -100,7 +100,7 @@ class Shelf:
         The current subscriptions. A reader of several fields takes it once: an update replaces the whole object.
     """
 
-    def __init__(self, name: str, make_matcher: Callable[[Lookup], Matcher], merging: Merging) -> None:
+    def __init__(self, name: str, make_matcher: Callable[[Lookup], EventMatcher], merging: Merging) -> None:
         self._make_matcher = make_matcher
         self._merging = merging
         self.now = Namespace(name, make_matcher)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tamis.errors import TableError
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "BadRow", "Batch", "Group", "Item", "grouped", "tight_column"]
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "BadRow", "Batch", "GroupedRows", "TextRow", "grouped", "tight_column"]
 
 #: Rows of one batch, and bytes of text after which a batch ends earlier.
 BATCH_ROWS, BATCH_BYTES = 20_000, 16 << 20
@@ -47,7 +47,7 @@ class Batch:
         return f"row {self.rows[i]}" if self.lines is None else f"line {self.lines[i]}"
 
 
-class Item(NamedTuple, Generic[T]):
+class TextRow(NamedTuple, Generic[T]):
     """One row of a text file: its line, its size in bytes, its value, or the problem."""
 
     line: int
@@ -57,7 +57,7 @@ class Item(NamedTuple, Generic[T]):
 
 
 @dataclass
-class Group(Generic[T]):
+class GroupedRows(Generic[T]):
     """The items of one batch, sorted into good and bad."""
 
     rows: list[int] = field(default_factory=list)
@@ -72,9 +72,9 @@ class Group(Generic[T]):
         return len(self.rows) + len(self.bad) >= BATCH_ROWS or self.size >= BATCH_BYTES
 
 
-def grouped(items: Iterable[Item[T]], name: str, *, skip: bool) -> Iterator[Group[T]]:
+def grouped(items: Iterable[TextRow[T]], name: str, *, skip: bool) -> Iterator[GroupedRows[T]]:
     """Collect items into groups; a bad item raises `TableError`, or is noted when ``skip`` is set."""
-    group: Group[T] = Group()
+    group: GroupedRows[T] = GroupedRows()
     for row, item in enumerate(items):
         if item.value is None:
             if not skip:
@@ -87,7 +87,7 @@ def grouped(items: Iterable[Item[T]], name: str, *, skip: bool) -> Iterator[Grou
         group.size += item.size
         if group.is_full:
             yield group
-            group = Group()
+            group = GroupedRows()
     if group.rows or group.bad:
         yield group
 

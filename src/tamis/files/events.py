@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from tamis.errors import TableError
-from tamis.files.batches import BATCH_ROWS, Batch, Group, Item, grouped, tight_column
+from tamis.files.batches import BATCH_ROWS, Batch, GroupedRows, TextRow, grouped, tight_column
 from tamis.files.csv_values import learned_kind, typed_column, typed_value
 from tamis.files.strict_json import Object, json_items, line_items
 from tamis.files.text import MAX_LINE, STDIN, decoded, lines, shown_name
@@ -70,7 +70,7 @@ class EventFile:
         items = json_items(self.path) if self._format == "json" else line_items(self.path)
         return self._json_batches(items, names)
 
-    def _json_batches(self, items: Iterator[Item[Object]], names: Collection[str] | None) -> Iterator[Batch]:
+    def _json_batches(self, items: Iterator[TextRow[Object]], names: Collection[str] | None) -> Iterator[Batch]:
         for group in grouped(items, self.name, skip=self.skip):
             keys = dict.fromkeys(key for value in group.values for key in value)
             if len(self.names) < _REMEMBERED:
@@ -139,15 +139,15 @@ class _CsvReader:
                 raise TableError(f"{self._name}, line 1: {problem}")
         return names
 
-    def items(self, width: int) -> Iterator[Item[list[str]]]:
+    def items(self, width: int) -> Iterator[TextRow[list[str]]]:
         """Yield the rows; one with another number of cells is an item with its problem."""
         line = self._reader.line_num + 1
         while (cells := self._next()) is not None:
             size = sum(map(len, cells)) + width
             if len(cells) == width:
-                yield Item(line, size, cells)
+                yield TextRow(line, size, cells)
             elif cells:
-                yield Item(line, size, None, f"{len(cells)} cells, but the header names {width} columns")
+                yield TextRow(line, size, None, f"{len(cells)} cells, but the header names {width} columns")
             line = self._reader.line_num + 1
 
     def _next(self) -> list[str] | None:
@@ -157,7 +157,7 @@ class _CsvReader:
             raise TableError(f"{self._name}, line {self._reader.line_num}: not CSV ({error})") from None
 
 
-def _text_columns(header: list[str], group: Group[list[str]], wanted: Collection[str]) -> dict[str, pa.Array]:
+def _text_columns(header: list[str], group: GroupedRows[list[str]], wanted: Collection[str]) -> dict[str, pa.Array]:
     cells = zip(*group.values, strict=True) if group.values else ((),) * len(header)
     return {
         name: pa.array([text or None for text in column], pa.large_string())
@@ -166,7 +166,7 @@ def _text_columns(header: list[str], group: Group[list[str]], wanted: Collection
     }
 
 
-def _csv_event(header: list[str], kinds: Kinds, group: Group[list[str]], i: int) -> dict[str, Any]:
+def _csv_event(header: list[str], kinds: Kinds, group: GroupedRows[list[str]], i: int) -> dict[str, Any]:
     cells = zip(header, group.values[i], strict=True)
     return {name: typed_value(text, kinds.get(name, String())) for name, text in cells if text}
 

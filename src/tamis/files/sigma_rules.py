@@ -14,7 +14,7 @@ from tamis.errors import LimitError, MissingExtraError, ModelError, TamisError, 
 from tamis.model.language.bind import bind, learn_from_node
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.foreign.sigma import read_sigma_rule, sigma_node
-from tamis.model.language.foreign.sigma_documents import Head, head_of, whole_documents
+from tamis.model.language.foreign.sigma_documents import RuleHeader, head_of, whole_documents
 from tamis.model.language.foreign.sigma_fields import Fields
 from tamis.model.language.foreign.sigma_parts import parts_within
 from tamis.model.language.format import format_node
@@ -80,7 +80,7 @@ class _Rule:
     """A parsed rule and its file."""
 
     path: Path
-    head: Head
+    head: RuleHeader
     rule: SigmaRule
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from tamis.errors import LimitError, TableError
-from tamis.files.batches import Item
+from tamis.files.batches import TextRow
 from tamis.files.text import MAX_LINE, chunks, lines, shown_name
 from tamis.model.strict_json import (
     BOUNDS,
@@ -17,7 +17,7 @@ from tamis.model.strict_json import (
     MAX_DEPTH,
     Bound,
     Object,
-    RefusedError,
+    StrictJsonError,
     checked_object,
     count_marks,
     lower,
@@ -147,20 +147,20 @@ def _cut(text: str, bound: Bound) -> str:
     return text[:low]
 
 
-def line_items(path: str) -> Iterator[Item[Object]]:
+def line_items(path: str) -> Iterator[TextRow[Object]]:
     """Yield one object per line that is not blank; what cannot be read is an item with its problem."""
     for number, line in lines(path):
         if not line.strip():
             continue
         try:
-            yield Item(number, len(line), read_object(line.decode("utf-8")))
+            yield TextRow(number, len(line), read_object(line.decode("utf-8")))
         except UnicodeDecodeError as error:
-            yield Item(number, len(line), None, f"not UTF-8 text ({error.reason})")
+            yield TextRow(number, len(line), None, f"not UTF-8 text ({error.reason})")
         except ValueError as error:
-            yield Item(number, len(line), None, str(error))
+            yield TextRow(number, len(line), None, str(error))
 
 
-def json_items(path: str) -> Iterator[Item[Object]]:
+def json_items(path: str) -> Iterator[TextRow[Object]]:
     """Yield the objects of a JSON array, or objects that follow one another; bad syntax ends it with an error."""
     text = _Text(path)
     is_array = text.next_is("[")
@@ -174,7 +174,7 @@ def json_items(path: str) -> Iterator[Item[Object]]:
             text.fail("expected ',' or ']' between two objects")
         first = False
         line, size, value = text.read_object()
-        yield Item(line, size, value)
+        yield TextRow(line, size, value)
     if not closed:
         text.fail("the array has no end: ']' is missing")
     if not text.is_over():
@@ -220,8 +220,8 @@ class _Text:
                     continue
                 self._move(error.pos)
                 self.fail(f"not JSON: {lower(error.msg)}")
-            except (RecursionError, RefusedError) as error:
-                self.fail(str(error) if isinstance(error, RefusedError) else f"nested more than {MAX_DEPTH} deep")
+            except (RecursionError, StrictJsonError) as error:
+                self.fail(str(error) if isinstance(error, StrictJsonError) else f"nested more than {MAX_DEPTH} deep")
             break
         line, size = self._line, end - self._at
         if size > MAX_LINE:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tamis.index.packed.axes import Part
+from tamis.index.packed.axes import AttributePart
 from tamis.index.packed.boxes.box_index import match_values
 from tamis.index.packed.store import PackedStore
 from tamis.model.schema import ALL_STRINGS, MAX_ATTRIBUTES, Schema
@@ -28,7 +28,7 @@ __all__ = ["DirectReader", "DirectRoads", "find_direct"]
 _EXACT: Final = 1 << 53
 
 #: The part of an attribute that an axis shows, by the type of the attribute.
-_PARTS: Final = {Number: Part.NUMBER, String: Part.CODE}
+_PARTS: Final = {Number: AttributePart.NUMBER, String: AttributePart.CODE}
 
 
 def find_direct(store: PackedStore, schema: Schema) -> DirectReader | None:

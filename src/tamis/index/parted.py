@@ -14,9 +14,9 @@ import numpy as np
 from tamis.index.protocols import (
     NO_ROWS,
     BoxMatcher,
+    EventMatcher,
     Guarantee,
     IndexStatistics,
-    Matcher,
     MatchRows,
     Mergeable,
     MergePlan,
@@ -47,7 +47,7 @@ class PartedMatcher:
     ones.
     """
 
-    def __init__(self, first: Matcher) -> None:
+    def __init__(self, first: EventMatcher) -> None:
         #: The first row of each part, ascending, and the parts.
         self._first = [0]
         self._parts = [first]
@@ -63,12 +63,12 @@ class PartedMatcher:
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
 
-    def append(self, first: int, part: Matcher) -> None:
+    def append(self, first: int, part: EventMatcher) -> None:
         """Add a part whose row 0 is row ``first`` here, above all rows so far."""
         self._first.append(first)
         self._parts.append(part)
 
-    def parts(self, n_rows: int) -> list[tuple[int, int, Matcher]]:
+    def parts(self, n_rows: int) -> list[tuple[int, int, EventMatcher]]:
         """Return (first row, row after the last, matcher) of every part."""
         return list(zip(self._first, [*self._first[1:], n_rows], self._parts, strict=True))
 

@@ -33,6 +33,7 @@ __all__ = [
     "Direct",
     "DirectFinder",
     "DirectMatcher",
+    "EventMatcher",
     "Filtered",
     "Guarantee",
     "IndexStatistics",
@@ -40,7 +41,6 @@ __all__ = [
     "Lookup",
     "MappedMatcher",
     "MatchRows",
-    "Matcher",
     "MergePlan",
     "Mergeable",
     "OneByOne",
@@ -102,7 +102,7 @@ class IndexStatistics:
 
 
 @runtime_checkable
-class Matcher(Protocol):
+class EventMatcher(Protocol):
     """Finds the subscriptions an event matches."""
 
     @property
@@ -128,7 +128,7 @@ class Matcher(Protocol):
 
 
 @runtime_checkable
-class LinkMatcher(Matcher, Protocol):
+class LinkMatcher(EventMatcher, Protocol):
     """A matcher that decides whether any row matches, faster than finding all rows; links need only that."""
 
     def matches_any(self, event: Event) -> bool:
@@ -156,7 +156,7 @@ class DirectFinder(Protocol):
 
 
 @runtime_checkable
-class DirectMatcher(Matcher, Protocol):
+class DirectMatcher(EventMatcher, Protocol):
     """A matcher that has a fast path for some schemas and subscriptions."""
 
     @property
@@ -165,7 +165,7 @@ class DirectMatcher(Matcher, Protocol):
 
 
 @runtime_checkable
-class BulkMatcher(Matcher, Protocol):
+class BulkMatcher(EventMatcher, Protocol):
     """A matcher that adds many subscriptions at once faster than one at a time."""
 
     def add_many(self, rows: Rows, subscriptions: Sequence[Subscription]) -> None:
@@ -173,7 +173,7 @@ class BulkMatcher(Matcher, Protocol):
 
 
 @runtime_checkable
-class BoxMatcher(Matcher, Protocol):
+class BoxMatcher(EventMatcher, Protocol):
     """A matcher that takes a table of boxes at once."""
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
@@ -204,7 +204,7 @@ class ColumnMatcher(BoxMatcher, Protocol):
 
 
 @runtime_checkable
-class BallMatcher(Matcher, Protocol):
+class BallMatcher(EventMatcher, Protocol):
     """A matcher that takes a table of balls at once."""
 
     def add_balls(self, rows: Rows, table: SubscriptionTable) -> None:
@@ -231,7 +231,7 @@ class SavedRows(NamedTuple):
 
 
 @runtime_checkable
-class MappedMatcher(Matcher, Protocol):
+class MappedMatcher(EventMatcher, Protocol):
     """A matcher that can be saved as arrays and opened on them again, mapped."""
 
     def to_arrays(self) -> tuple[Any, dict[str, npt.NDArray[Any]]] | None:

@@ -11,12 +11,12 @@ from tamis.index.counting import CountingMatcher
 from tamis.index.linear_scan import LinearCovering, LinearMatcher
 from tamis.index.mics.matcher import MicsMatcher
 from tamis.index.packed.matcher import PackedMatcher
-from tamis.index.protocols import CoveringIndex, Lookup, Matcher
+from tamis.index.protocols import CoveringIndex, EventMatcher, Lookup
 from tamis.model.schema import Schema
 
 __all__ = ["COVERING_INDEXES", "DEFAULT_COVERING", "DEFAULT_MATCHER", "MATCHERS", "CoveringOptions"]
 
-MATCHERS: dict[str, Callable[[Lookup], Matcher]] = {
+MATCHERS: dict[str, Callable[[Lookup], EventMatcher]] = {
     "packed": PackedMatcher,
     "linear": lambda lookup: LinearMatcher(),
     "counting": lambda lookup: CountingMatcher(),

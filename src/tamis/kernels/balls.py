@@ -34,9 +34,9 @@ __all__ = [
     "COVERS",
     "DOUBTS",
     "VERIFIED",
+    "BallScratch",
     "Hits",
     "Queries",
-    "Scratch",
     "ball_table",
     "block_covers",
     "cover_side",
@@ -90,7 +90,7 @@ class Hits(NamedTuple):
     done: npt.NDArray[np.uint8]
 
 
-class Scratch(NamedTuple):
+class BallScratch(NamedTuple):
     """Memory of one walk: codes int16[2, k] and a stack int64[1_024]."""
 
     codes: npt.NDArray[np.int16]
@@ -218,7 +218,7 @@ def _has_room(hits: Hits, count: Int) -> Any:
 
 
 @inline_kernel
-def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hits: Hits, scratch: Scratch) -> bool:
+def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hits: Hits, scratch: BallScratch) -> bool:
     """Walk one tree for one query; return False if the room for pairs is too small."""
     size = 64 * tree[N_COLUMNS]
     leaf_level = tree[HEIGHT]
@@ -247,7 +247,7 @@ def _walk(tree: _Table, balls: _Table, queries: Queries, e: Int, first: bool, hi
 
 @hot_kernel
 def tree_covers(
-    trees: _Table, balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits, scratch: Scratch
+    trees: _Table, balls: _Table, queries: Queries, begin: Int, first: bool, hits: Hits, scratch: BallScratch
 ) -> Int:
     """Find covers among the balls of trees, for the queries from ``begin`` on; return the first query not done.
 

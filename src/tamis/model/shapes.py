@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_VERTICES",
     "Operand",
-    "Part",
+    "PolygonPart",
     "RegionValue",
     "are_compound",
     "bbox_polygon",
@@ -96,7 +96,7 @@ def polygon(value: object) -> shapely.Polygon:
     raise UnfitError(f"expected a polygon, not a {_word(geometry)}")
 
 
-class Part(NamedTuple):
+class PolygonPart(NamedTuple):
     """One part of a geometry of polygons: a simple polygon without the insides of others."""
 
     outer: shapely.Polygon
@@ -195,13 +195,13 @@ def are_compound(values: npt.NDArray[np.object_]) -> npt.NDArray[np.bool_]:
     return compound
 
 
-def parts_of(operand: Operand) -> list[Part]:
+def parts_of(operand: Operand) -> list[PolygonPart]:
     """Return the parts of a geometry of polygons; those of a simple polygon are itself."""
     polygons = [operand] if isinstance(operand, shapely.Polygon) else list(operand.geoms)
     if is_simple(operand):
-        return [Part(polygons[0], ())]
+        return [PolygonPart(polygons[0], ())]
     return [
-        Part(shapely.Polygon(polygon.exterior), tuple(shapely.Polygon(ring) for ring in polygon.interiors))
+        PolygonPart(shapely.Polygon(polygon.exterior), tuple(shapely.Polygon(ring) for ring in polygon.interiors))
         for polygon in polygons
     ]
 

@@ -24,7 +24,7 @@ __all__ = [
     "MAX_KEYS",
     "Bound",
     "Object",
-    "RefusedError",
+    "StrictJsonError",
     "checked_object",
     "count_containers",
     "count_keys",
@@ -67,7 +67,7 @@ _MAX_DIGITS: Final = 400
 Object = dict[str, Any]
 
 
-class RefusedError(ValueError):
+class StrictJsonError(ValueError):
     """JSON that is well formed and still not accepted."""
 
 
@@ -139,8 +139,8 @@ def read_object(text: str) -> Object:
     """
     if (bound := excess(text)) is not None:
         if _NESTED in text:
-            raise RefusedError(f"nested more than {MAX_DEPTH} deep")
-        raise RefusedError(str(bound))
+            raise StrictJsonError(f"nested more than {MAX_DEPTH} deep")
+        raise StrictJsonError(str(bound))
     return checked_object(read_value(text))
 
 
@@ -190,7 +190,7 @@ def read_value(text: str) -> object:
     try:
         value = DECODER.decode(text)
         if _is_deeper(value, MAX_DEPTH + 1):
-            raise RefusedError(f"nested more than {MAX_DEPTH} deep")
+            raise StrictJsonError(f"nested more than {MAX_DEPTH} deep")
         return value
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {lower(error.msg)} at column {error.colno}") from None
@@ -201,13 +201,13 @@ def read_value(text: str) -> object:
 
 
 def checked_object(value: object) -> Object:
-    """Return a value that is an object of bounded size, or raise `RefusedError`."""
+    """Return a value that is an object of bounded size, or raise `StrictJsonError`."""
     if not isinstance(value, dict):
-        raise RefusedError(f'expected an object such as {{"mag": 4.5}}, not {_WORDS[type(value)]}')
+        raise StrictJsonError(f'expected an object such as {{"mag": 4.5}}, not {_WORDS[type(value)]}')
     if len(value) > MAX_ATTRIBUTES:
-        raise RefusedError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
+        raise StrictJsonError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
     if _is_deeper(value, MAX_DEPTH):
-        raise RefusedError(f"nested more than {MAX_DEPTH} deep")
+        raise StrictJsonError(f"nested more than {MAX_DEPTH} deep")
     return value
 
 
@@ -226,24 +226,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> Object:
     if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise RefusedError(f"duplicate key {twice!r}")
+        raise StrictJsonError(f"duplicate key {twice!r}")
     return members
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise RefusedError(f"{text} is beyond the range of numbers")
+        raise StrictJsonError(f"{text} is beyond the range of numbers")
     return value
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise RefusedError(f"{text} is not JSON; leave a missing value out")
+    raise StrictJsonError(f"{text} is not JSON; leave a missing value out")
 
 
 def _whole(text: str) -> int:
     if len(text) > _MAX_DIGITS:
-        raise RefusedError(f"a number of more than {_MAX_DIGITS} digits")
+        raise StrictJsonError(f"a number of more than {_MAX_DIGITS} digits")
     return int(text)
 
 

@@ -1,9 +1,9 @@
 """Every kind of record on a broker's disk: its key, the form of its value, and the module that owns it.
 
 A record is a value under a key, and the first part of a key names its kind. Cores write records with `Kind.put` and
-`Kind.drop` and read them back with `Kind.find` and `Kind.items`. The store keeps records by the `Form` of their kind
-and knows no kind by name. ``docs/disk-format.md`` is generated from this module (`scripts/disk_format.py`), and the
-store refuses to write a kind that is not here, so that page is complete.
+`Kind.drop` and read them back with `Kind.find` and `Kind.items`. The store keeps records by the `RecordForm` of their
+kind and knows no kind by name. ``docs/disk-format.md`` is generated from this module (`scripts/disk_format.py`), and
+the store refuses to write a kind that is not here, so that page is complete.
 
 Values of types that this package does not know, such as a message of the brokers, are bytes here: the owner of the
 record packs and unpacks them.
@@ -23,13 +23,13 @@ from tamis.node.effects import Key, Persist
 
 __all__ = [
     "KINDS",
-    "Cursor",
-    "Form",
     "Former",
     "Hold",
     "Kind",
     "Layout",
+    "LinkPosition",
     "Progress",
+    "RecordForm",
     "Removed",
     "Stored",
     "TokenFile",
@@ -39,7 +39,7 @@ __all__ = [
 Value = TypeVar("Value")
 
 
-class Form(enum.Enum):
+class RecordForm(enum.Enum):
     """How the store keeps the records of a kind."""
 
     #: One value under each key, in the table ``state``.
@@ -59,7 +59,7 @@ class Layout(Generic[Value]):
     decode: Callable[[bytes], Value]
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True):
+class LinkPosition(msgspec.Struct, frozen=True, array_like=True):
     """The position of one end of a link: the life of the other end, and the last messages received and sent."""
 
     peer_epoch: int
@@ -173,7 +173,7 @@ class Kind(Generic[Value]):
     layout: Layout[Value]
     owner: str
     holds: str
-    form: Form = Form.VALUE
+    form: RecordForm = RecordForm.VALUE
     stream_end: Callable[[Value], int] | None = None
 
     def key(self, *parts: str) -> Key:
@@ -222,7 +222,7 @@ EPOCH = Kind("epoch", (), _NUMBER, "node/node.py", "the life of this broker")
 LINK = Kind(
     "link",
     ("link",),
-    _packed("MessagePack array of three integers (`node/records.py::Cursor`)", Cursor),
+    _packed("MessagePack array of three integers (`node/records.py::LinkPosition`)", LinkPosition),
     "node/stream.py",
     "the life of the other end, and the numbers of the last messages received from it and sent to it; a subscription "
     "that is a client of its own has this record from its first message on",
@@ -234,7 +234,7 @@ OUT = Kind(
     _struct("MessagePack of a message (`routing/messages.py`)"),
     "node/stream.py",
     "a message for the other end of a link",
-    Form.STREAM,
+    RecordForm.STREAM,
 )
 FORMER = Kind(
     "former",
@@ -396,7 +396,7 @@ AUDIT = Kind(
     _struct("MessagePack of `routing/edge/audit.py::Deed`"),
     "routing/edge/audit.py",
     "who did what, and when: what concerns security",
-    Form.LOG,
+    RecordForm.LOG,
 )
 ACTIVITY = Kind(
     "activity",
@@ -404,7 +404,7 @@ ACTIVITY = Kind(
     _struct("MessagePack of `routing/edge/audit.py::Deed`"),
     "routing/edge/audit.py",
     "who did what, and when: subscriptions and links that come and go",
-    Form.LOG,
+    RecordForm.LOG,
 )
 FLOOR = Kind(
     "floor",
@@ -455,7 +455,7 @@ def find_kind(key: Key) -> Kind[object]:
     """Return the kind of a record; raise `ModelError` if there is none.
 
     >>> find_kind(("out", "east", "7")).form
-    <Form.STREAM: 'outbox'>
+    <RecordForm.STREAM: 'outbox'>
     """
     kind = KINDS.get(key[0])
     if kind is None or len(key) != 1 + len(kind.parts):

@@ -195,9 +195,9 @@ class StreamEnd:
 
     def cursor(self) -> Persist:
         """Return the record with which a restart continues."""
-        return records.LINK.put(self.link, value=records.Cursor(self.peer_epoch, self.received, self.sent))
+        return records.LINK.put(self.link, value=records.LinkPosition(self.peer_epoch, self.received, self.sent))
 
-    def restore(self, cursor: records.Cursor | None, backlog: Backlog | None) -> None:
+    def restore(self, cursor: records.LinkPosition | None, backlog: Backlog | None) -> None:
         """Restore the cursor and the sizes of waiting messages; the messages themselves stay on disk."""
         if cursor is not None:
             self.peer_epoch, self.received = cursor.peer_epoch, cursor.received

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tamis.overlay.messages import EventId, Published
+from tamis.overlay.messages import EventId, PeerEvent
 
 __all__ = ["EventBook"]
 
@@ -37,7 +37,7 @@ class EventBook(Generic[T]):
     """Stores a note for each event that is not done.
 
     >>> book = EventBook[str]()
-    >>> first, third = (Published(EventId("alice", 1, seq), "", b"", floor) for seq, floor in [(1, 1), (3, 2)])
+    >>> first, third = (PeerEvent(EventId("alice", 1, seq), "", b"", floor) for seq, floor in [(1, 1), (3, 2)])
     >>> book.write(first.id, "seen")
     >>> book.is_done(first), book.is_done(third), book.is_done(first)
     (False, False, True)
@@ -48,7 +48,7 @@ class EventBook(Generic[T]):
     def __init__(self) -> None:
         self._pages: dict[tuple[str, int], _Page[T]] = {}
 
-    def is_done(self, event: Published) -> bool:
+    def is_done(self, event: PeerEvent) -> bool:
         """Whether its publisher is done with an event; records the event's floor."""
         page = self._page(event.id)
         if event.floor > page.floor:

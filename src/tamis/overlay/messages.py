@@ -6,10 +6,11 @@ names nodes by their level: leaves are level 0, and a seat owns the nodes of the
 ========================= ====================================================================================
 to find a place           `Insert` climbs to the root and descends; `Adopt` asks a certain node; `Adopted` answers
 to change owners          `TakeOver` of nodes, then `Owner` to their children and `Replace` to their parent
-to keep MBRs              `Report` a new MBR, `Grown` when all ancestors know it, `Detach` from a former parent
+to keep MBRs              `MbrReport` of a new MBR, `Grown` when all ancestors know it, `Detach` from a former parent
 to stay legal             `Ping` and `Pong` of child and parent, `Seek` and `Invite` of roots
 to pass events            `Forward` and `Receipt`
-to a peer from its user   `Subscribe`, `Unsubscribe`, `Publish`; and `Check` from its clock; never on a wire
+to a peer from its user   `SubscribeRequest`, `UnsubscribeRequest`, `PublishRequest`; never on a wire
+to a peer from its clock  `Check`; never on a wire
 ========================= ====================================================================================
 
 Structure messages may be lost, doubled and reordered: what they build is checked again in every round. Joins are
@@ -23,8 +24,7 @@ from typing import Annotated
 import msgspec
 
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
-from tamis.node import published
-from tamis.node.published import EventId
+from tamis.node.published import EventId, Published
 from tamis.node.vocabulary import Vocabulary
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "Adopt",
     "Adopted",
     "Check",
-    "Delivery",
     "Detach",
     "EventId",
     "Forward",
@@ -41,20 +40,21 @@ __all__ = [
     "Insert",
     "Instead",
     "Invite",
-    "Message",
+    "MbrReport",
     "NodeState",
     "Owner",
+    "PeerDelivery",
+    "PeerEvent",
     "Ping",
     "Pong",
-    "Publish",
-    "Published",
+    "PublishRequest",
     "Receipt",
     "Replace",
-    "Report",
+    "SeatMessage",
     "Seek",
-    "Subscribe",
+    "SubscribeRequest",
     "TakeOver",
-    "Unsubscribe",
+    "UnsubscribeRequest",
     "decode",
     "encode",
     "peer_of",
@@ -75,7 +75,7 @@ Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_ROWS)]
 Counts = Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_ROWS)]
 
 
-class Published(published.Published, frozen=True, array_like=True, gc=False):
+class PeerEvent(Published, frozen=True, array_like=True, gc=False):
     """An event among peers. Events of its publisher below ``floor`` are done, and may be forgotten."""
 
     floor: Count
@@ -99,7 +99,7 @@ class NodeState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     leaving: Names
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class SeatMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """From a seat to a seat; ``hops`` counts how often others passed it on."""
 
     to: Name
@@ -107,7 +107,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     hops: Count
 
 
-class Insert(Message, frozen=True, array_like=True, tag=1):
+class Insert(SeatMessage, frozen=True, array_like=True, tag=1):
     """Find a parent for ``seat``, whose top node at ``level`` has this box.
 
     It climbs while ``at`` is 0; then the node at level ``at`` passes it down. ``reinserted`` has a bit for each level
@@ -122,7 +122,7 @@ class Insert(Message, frozen=True, array_like=True, tag=1):
     instead: Annotated[tuple[Instead, ...], msgspec.Meta(max_length=MAX_ROWS)] = ()
 
 
-class Adopt(Message, frozen=True, array_like=True, tag=2):
+class Adopt(SeatMessage, frozen=True, array_like=True, tag=2):
     """A request to adopt ``sender``'s node at ``level``, which was split off from a node of the receiver."""
 
     level: Count
@@ -130,7 +130,7 @@ class Adopt(Message, frozen=True, array_like=True, tag=2):
     reinserted: Count = 0
 
 
-class Adopted(Message, frozen=True, array_like=True, tag=3):
+class Adopted(SeatMessage, frozen=True, array_like=True, tag=3):
     """``child`` is a child of my node at ``level``, with this box; ``moved`` there with the notes about it.
 
     ``place`` is the number of this adoption, ``placed`` tells whether the sender itself is known to be in the tree.
@@ -144,7 +144,7 @@ class Adopted(Message, frozen=True, array_like=True, tag=3):
     placed: bool
 
 
-class TakeOver(Message, frozen=True, array_like=True, tag=4):
+class TakeOver(SeatMessage, frozen=True, array_like=True, tag=4):
     """Become the owner of these nodes from ``level`` upwards; ``fresh`` nodes were just split off, without a parent.
 
     ``noted_box``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat that
@@ -164,7 +164,7 @@ class TakeOver(Message, frozen=True, array_like=True, tag=4):
     doubt: Count = 0
 
 
-class Owner(Message, frozen=True, array_like=True, tag=5):
+class Owner(SeatMessage, frozen=True, array_like=True, tag=5):
     """The node of ``old`` at ``level``, parent of ``child``, is mine now; I note this box for it."""
 
     child: Name
@@ -173,14 +173,14 @@ class Owner(Message, frozen=True, array_like=True, tag=5):
     box: bytes
 
 
-class Replace(Message, frozen=True, array_like=True, tag=6):
+class Replace(SeatMessage, frozen=True, array_like=True, tag=6):
     """Your child ``old`` at ``level`` is mine now."""
 
     old: Name
     level: Count
 
 
-class Report(Message, frozen=True, array_like=True, tag=7):
+class MbrReport(SeatMessage, frozen=True, array_like=True, tag=7):
     """My node at ``level`` has this MBR, and this is the number of inserts I have received from you.
 
     ``order`` numbers the sender's reports of its MBRs: the latest is valid. ``origin`` gets a reply when all ancestors
@@ -195,13 +195,13 @@ class Report(Message, frozen=True, array_like=True, tag=7):
     number: Count = 0
 
 
-class Grown(Message, frozen=True, array_like=True, tag=8):
+class Grown(SeatMessage, frozen=True, array_like=True, tag=8):
     """Every ancestor knows your growth ``number``."""
 
     number: Count
 
 
-class Detach(Message, frozen=True, array_like=True, tag=9):
+class Detach(SeatMessage, frozen=True, array_like=True, tag=9):
     """The node of ``seat`` at ``level`` has left the place that you gave it as number ``place``."""
 
     seat: Name
@@ -209,11 +209,11 @@ class Detach(Message, frozen=True, array_like=True, tag=9):
     place: Count
 
 
-class Ping(Message, frozen=True, array_like=True, tag=10):
+class Ping(SeatMessage, frozen=True, array_like=True, tag=10):
     """A child asks its parent whether it is still its child; ``box`` is the MBR of the child's node at ``level``.
 
     ``parent`` is the seat that the child believes to be its parent; if another seat owns the parent's node, that seat
-    answers. ``received`` and ``order`` are as in `Report`.
+    answers. ``received`` and ``order`` are as in `MbrReport`.
     """
 
     parent: Name
@@ -223,7 +223,7 @@ class Ping(Message, frozen=True, array_like=True, tag=10):
     order: Count
 
 
-class Pong(Message, frozen=True, array_like=True, tag=11):
+class Pong(SeatMessage, frozen=True, array_like=True, tag=11):
     """The answer to a `Ping`: ``mine`` or not, and the seats above the sender, in case the sender stops answering.
 
     ``parent`` and ``level`` are those of the `Ping`.
@@ -238,25 +238,25 @@ class Pong(Message, frozen=True, array_like=True, tag=11):
     above: Annotated[tuple[Name, ...], msgspec.Meta(max_length=8)]
 
 
-class Seek(Message, frozen=True, array_like=True, tag=12):
+class Seek(SeatMessage, frozen=True, array_like=True, tag=12):
     """``root`` believes that it is a root with its top at ``level``, and looks for other roots."""
 
     root: Name
     level: Count
 
 
-class Invite(Message, frozen=True, array_like=True, tag=13):
+class Invite(SeatMessage, frozen=True, array_like=True, tag=13):
     """The sender is a root and has precedence: the receiver should join it."""
 
 
-class Forward(Message, frozen=True, array_like=True, tag=14):
+class Forward(SeatMessage, frozen=True, array_like=True, tag=14):
     """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
 
     ``token`` is the sender's key for this copy; `Receipt` returns it. ``again`` means that the copy is sent again,
     because there was no answer for a round: the tree may have changed meanwhile.
     """
 
-    event: Published
+    event: PeerEvent
     attempt: Count
     level: Count
     down: bool
@@ -266,7 +266,7 @@ class Forward(Message, frozen=True, array_like=True, tag=14):
     again: bool = False
 
 
-class Receipt(Message, frozen=True, array_like=True, tag=15):
+class Receipt(SeatMessage, frozen=True, array_like=True, tag=15):
     """A copy of an event has been handled; ``complete`` if every matching seat behind it has the event."""
 
     id: EventId
@@ -275,7 +275,7 @@ class Receipt(Message, frozen=True, array_like=True, tag=15):
     complete: bool
 
 
-class Subscribe(msgspec.Struct, frozen=True):
+class SubscribeRequest(msgspec.Struct, frozen=True):
     """The user of a peer subscribes; ``filter`` is CQL2-JSON."""
 
     id: SubscriptionId
@@ -283,14 +283,14 @@ class Subscribe(msgspec.Struct, frozen=True):
     namespace: str = DEFAULT_NAMESPACE
 
 
-class Unsubscribe(msgspec.Struct, frozen=True):
+class UnsubscribeRequest(msgspec.Struct, frozen=True):
     """The user of a peer unsubscribes."""
 
     id: SubscriptionId
     namespace: str = DEFAULT_NAMESPACE
 
 
-class Publish(msgspec.Struct, frozen=True):
+class PublishRequest(msgspec.Struct, frozen=True):
     """The user of a peer publishes an event; ``payload`` has canonical values."""
 
     payload: bytes
@@ -303,10 +303,10 @@ class Check(msgspec.Struct, frozen=True):
     contact: str | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PeerDelivery(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One copy of an event for the user of a peer, with the ids of all subscriptions that match."""
 
-    event: Published
+    event: PeerEvent
     subscriptions: tuple[SubscriptionId, ...]
 
 
@@ -317,7 +317,7 @@ _Wire = (
     | TakeOver
     | Owner
     | Replace
-    | Report
+    | MbrReport
     | Grown
     | Detach
     | Ping
@@ -327,7 +327,7 @@ _Wire = (
     | Forward
     | Receipt
 )
-_vocabulary = Vocabulary[Message](VERSION, _Wire)
+_vocabulary = Vocabulary[SeatMessage](VERSION, _Wire)
 encode, decode = _vocabulary.encode, _vocabulary.decode
 
 

@@ -58,7 +58,7 @@ class PeerContent(Protocol):
 class _Outgoing:
     """An event of this peer's user that is not complete yet; ``waiting`` while an attempt is running."""
 
-    event: m.Published
+    event: m.PeerEvent
     attempt: int = 0
     waiting: bool = False
 
@@ -107,17 +107,17 @@ class PeerCore:
         """Handle a message of the user, of the clock, or of another peer."""
         self.story.note(now, sender, message)
         effects: list[Effect] = []
-        if isinstance(message, m.Message):
+        if isinstance(message, m.SeatMessage):
             if m.peer_of(message.to) != self.name:
                 raise RemoteProtocolError(sender, f"there is no seat {message.to!r} at this peer")
             self._work([message], effects)
         elif isinstance(message, m.Check):
             self._check(message, effects)
-        elif isinstance(message, m.Subscribe):
+        elif isinstance(message, m.SubscribeRequest):
             self._subscribe(message, effects)
-        elif isinstance(message, m.Unsubscribe):
+        elif isinstance(message, m.UnsubscribeRequest):
             self._unsubscribe(message, effects)
-        elif isinstance(message, m.Publish):
+        elif isinstance(message, m.PublishRequest):
             self._hold(message.payload, message.namespace, effects)
         else:
             raise LocalProtocolError(f"a peer does not accept {type(message).__name__}")
@@ -129,9 +129,9 @@ class PeerCore:
         effects: list[Effect] = [Persist(_LIFE, b"%d" % self._epoch)]
         for key in sorted(stored):
             if key[0] == "asked":
-                self._subscribe(msgspec.msgpack.decode(stored[key], type=m.Subscribe), effects)
+                self._subscribe(msgspec.msgpack.decode(stored[key], type=m.SubscribeRequest), effects)
             elif key[0] == "published":
-                event = msgspec.msgpack.decode(stored[key], type=m.Published)
+                event = msgspec.msgpack.decode(stored[key], type=m.PeerEvent)
                 effects.append(Persist(key, None))
                 self._hold(event.payload, event.namespace, effects)
         return effects
@@ -166,7 +166,7 @@ class PeerCore:
 
     # The user
 
-    def _subscribe(self, message: m.Subscribe, effects: list[Effect]) -> None:
+    def _subscribe(self, message: m.SubscribeRequest, effects: list[Effect]) -> None:
         key = (message.namespace, message.id)
         if key in self._subscriptions:
             raise DuplicateSubscriptionError(message.id)
@@ -206,7 +206,7 @@ class PeerCore:
             placement.join(seat, contact)
         return seat
 
-    def _unsubscribe(self, message: m.Unsubscribe, effects: list[Effect]) -> None:
+    def _unsubscribe(self, message: m.UnsubscribeRequest, effects: list[Effect]) -> None:
         key = (message.namespace, message.id)
         self._subscriptions.pop(key, None)
         effects.append(Persist(_asked_key(key), None))
@@ -222,7 +222,7 @@ class PeerCore:
     def _hold(self, payload: bytes, namespace: str, effects: list[Effect]) -> None:
         self._published += 1
         id = m.EventId(self.name, self._epoch, self._published)
-        event = m.Published(id, namespace, payload, min(self._outgoing, default=id.seq))
+        event = m.PeerEvent(id, namespace, payload, min(self._outgoing, default=id.seq))
         self._outgoing[id.seq] = _Outgoing(event)
         effects.append(Persist(_event_key(id), msgspec.msgpack.encode(event)))
         self._match(event, 0, effects)
@@ -232,7 +232,7 @@ class PeerCore:
         """Start an attempt for every event that waits for one."""
         placed = next((name for name, seat in self.seats.items() if seat.placed and not seat.left), None)
         through = placed or self.contact
-        mail: list[m.Message] = []
+        mail: list[m.SeatMessage] = []
         for outgoing in self._outgoing.values():
             if not outgoing.waiting and through is not None:
                 outgoing.attempt, outgoing.waiting = outgoing.attempt + 1, True
@@ -262,7 +262,7 @@ class PeerCore:
 
     # The mail
 
-    def _work(self, mail: list[m.Message], effects: list[Effect]) -> None:
+    def _work(self, mail: list[m.SeatMessage], effects: list[Effect]) -> None:
         """Deliver mail to this peer's own seats until none is left, and return the messages to other peers."""
         waiting = deque(mail)
         self._collect(waiting, effects)
@@ -276,7 +276,7 @@ class PeerCore:
                 handlers.handle(seat, message)
                 self._collect(waiting, effects)
 
-    def _addressee(self, message: m.Message, effects: list[Effect]) -> Seat | None:
+    def _addressee(self, message: m.SeatMessage, effects: list[Effect]) -> Seat | None:
         seat = self.seats.get(message.to)
         if seat is None and isinstance(message, m.Receipt) and message.to == f"{self.name}/":
             self._finished(message.id, message.attempt, message.complete, effects)
@@ -286,7 +286,7 @@ class PeerCore:
             self._show_the_way(message, effects)
         return seat
 
-    def _show_the_way(self, message: m.Message, effects: list[Effect]) -> None:
+    def _show_the_way(self, message: m.SeatMessage, effects: list[Effect]) -> None:
         """Forward messages that look for the tree, if this peer has no seat; the first peer that asks is the tree."""
         if isinstance(message, m.Insert) and self.contact in (None, message.seat):
             self.contact = message.seat
@@ -296,7 +296,7 @@ class PeerCore:
             onward = msgspec.structs.replace(message, to=self.contact, hops=message.hops + 1)
             effects.append(Send(m.peer_of(self.contact), onward))
 
-    def _collect(self, waiting: deque[m.Message], effects: list[Effect]) -> None:
+    def _collect(self, waiting: deque[m.SeatMessage], effects: list[Effect]) -> None:
         for seat in self.seats.values():
             handlers.settle(seat)
             waiting.extend(seat.take_mail())
@@ -310,7 +310,7 @@ class PeerCore:
     def _locate(self, payload: bytes) -> Box:
         return self.space.box_of_event(self._content.read_event(payload))
 
-    def _match(self, event: m.Published, distance: int, effects: list[Effect]) -> None:
+    def _match(self, event: m.PeerEvent, distance: int, effects: list[Effect]) -> None:
         """Deliver an event that is new here, if it matches a subscription here."""
         if self._matched.is_done(event) or self._matched.read(event.id):
             return
@@ -322,7 +322,7 @@ class PeerCore:
             if namespace == event.namespace and matches_subscription(values, subscription)
         ]
         if ids:
-            effects.append(Deliver(USER, m.Delivery(event, tuple(sorted(ids, key=id_order)))))
+            effects.append(Deliver(USER, m.PeerDelivery(event, tuple(sorted(ids, key=id_order)))))
             self.distances[distance] += 1
         elif event.id.publisher != self.name:
             self.false_positives += 1
@@ -338,7 +338,7 @@ class PeerCore:
             outgoing.waiting = False  # the next round tries again
 
 
-def _is_for_anybody(message: m.Message) -> bool:
+def _is_for_anybody(message: m.SeatMessage) -> bool:
     """Whether a message only looks for the tree: a join, a root that seeks others, an event from outside."""
     if isinstance(message, m.Insert):
         return message.at == 0

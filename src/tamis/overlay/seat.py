@@ -99,7 +99,7 @@ class Seat:
         #: The last place that this seat gave a child.
         self._places = 0
         #: Outgoing messages, whether the own nodes need repair, and levels that may not reinsert, as bits.
-        self._out: list[m.Message] = []
+        self._out: list[m.SeatMessage] = []
         self._unsettled = False
         self._reinserted = 0
 
@@ -157,11 +157,11 @@ class Seat:
         level.places[name] = self._places = 1 + max(self._places, *level.places.values())
         return self._places
 
-    def send(self, message: m.Message) -> None:
+    def send(self, message: m.SeatMessage) -> None:
         """Put a message into the mail."""
         self._out.append(message)
 
-    def take_mail(self) -> list[m.Message]:
+    def take_mail(self) -> list[m.SeatMessage]:
         """Return the outgoing messages, and clear the list."""
         mail, self._out = self._out, []
         return mail

@@ -269,7 +269,7 @@ class Losses:
 class Copy:
     """An event at a seat, in one attempt of its publisher."""
 
-    event: m.Published
+    event: m.PeerEvent
     attempt: int
     distance: int
     #: The levels whose children were looked at, as bits, and whether it went up.

@@ -31,10 +31,10 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.reduction.input import Subscriptions, read
 from tamis.reduction.reduce import covered_boxes, groups_of, reduce_input, simplified, simplified_each
 from tamis.reduction.report import Reduction
-from tamis.reduction.stages.box_stages import Boxes
+from tamis.reduction.stages.box_stages import ClosedBoxes
 from tamis.reduction.stages.group import Group, group_of
 from tamis.reduction.stages.item_stages import ItemStages
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 
 __all__ = ["Partition", "cover_partition", "reduce_partition", "reduce_partitions"]
 
@@ -70,7 +70,7 @@ def reduce_partition(subscriptions: Subscriptions, schema: Schema | None = None)
         covered = {place: by for _, place, (by,) in covered_boxes(group)}
         by_boxes |= covered.keys()
         if group.has_special:
-            stages = ItemStages(simple, group.places.tolist(), input.schema, Story())
+            stages = ItemStages(simple, group.places.tolist(), input.schema, ReductionStory())
             stages.drop_covered(covered)
             kept += stages.living()
         else:
@@ -110,7 +110,7 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
     (('c', 'd'), {'a': 'c', 'b': 'c'})
     """
     input = read(subscriptions, schema)
-    story = Story()
+    story = ReductionStory()
     for group in groups_of(input, simplified_each(input, story)):
         plain, boxes = group.plain, group.boxes
         removals = covered_boxes(group)
@@ -126,7 +126,7 @@ def cover_partition(subscriptions: Subscriptions, schema: Schema | None = None) 
     return story.reduction(input, input.subscriptions)
 
 
-def _first_covers(group: Group, dropped: Boxes) -> list[int]:
+def _first_covers(group: Group, dropped: ClosedBoxes) -> list[int]:
     """Return for each dropped box the first place of the group that covers it."""
     if not len(dropped):
         return []

@@ -37,7 +37,7 @@ from tamis.reduction.stages.box_stages import find_covered_boxes, find_subsumed_
 from tamis.reduction.stages.group import Group, boxes_of_table, group_of
 from tamis.reduction.stages.item_stages import ItemStages
 from tamis.reduction.stages.perfect_merges import merge_places
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 
 __all__ = ["Progress", "covered_boxes", "groups_of", "reduce", "reduce_input", "simplified", "simplified_each"]
 
@@ -70,7 +70,7 @@ def reduce_input(
     is_covered: npt.NDArray[np.bool_] | None = None,
 ) -> Reduction:
     """Reduce the input; ``is_covered`` bool[n] marks places that are already proved to be covered."""
-    story = Story()
+    story = ReductionStory()
     with paused_collection():
         simple = simplified_each(input, story, progress)
         for group in groups_of(input, simple):
@@ -82,7 +82,7 @@ def reduce_input(
         return story.reduction(input, simple)
 
 
-def simplified_each(input: Input, story: Story, progress: Progress | None = None) -> Sequence[Subscription]:
+def simplified_each(input: Input, story: ReductionStory, progress: Progress | None = None) -> Sequence[Subscription]:
     """Return the subscriptions simplified; those that can never match are reported, and have no filters."""
     if input.table is not None:
         return input.subscriptions
@@ -127,7 +127,7 @@ def groups_of(input: Input, simple: Sequence[Subscription]) -> Iterator[Group]:
 
 
 def _reduce_group(
-    group: Group, story: Story, progress: Progress | None, is_covered: npt.NDArray[np.bool_] | None
+    group: Group, story: ReductionStory, progress: Progress | None, is_covered: npt.NDArray[np.bool_] | None
 ) -> None:
     """Drop what others cover, alone or together."""
     reasons = covered_boxes(group, None if is_covered is None else is_covered[group.plain])
@@ -154,7 +154,7 @@ def covered_boxes(group: Group, is_covered: npt.NDArray[np.bool_] | None = None)
     return [(word, place, (other,)) for word, place, other in zip(words, covered, by, strict=True)]
 
 
-def _drop_subsumed_boxes(group: Group, story: Story, progress: Progress | None) -> None:
+def _drop_subsumed_boxes(group: Group, story: ReductionStory, progress: Progress | None) -> None:
     watched = None if progress is None else (lambda done, total: progress("subsume", done, total))
     unions = find_subsumed_boxes(group.boxes, watched)
     plain = group.plain.tolist()

@@ -18,7 +18,7 @@ from tamis.model.subscription import Subscription, SubscriptionId, id_order
 from tamis.reduction.input import Input
 from tamis.reduction.report import Reduction
 
-__all__ = ["Remaining", "Story"]
+__all__ = ["ReductionStory", "Remaining"]
 
 _Places = tuple[int, ...]
 
@@ -58,7 +58,7 @@ def _same(a: object, b: object) -> bool:
     return a == b
 
 
-class Story:
+class ReductionStory:
     """The removals of one reduction, in order."""
 
     def __init__(self) -> None:

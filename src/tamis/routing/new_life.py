@@ -63,18 +63,18 @@ def begin_new_life(
     return [*changes, *(Persist(key, None) for key in sorted(obsolete_keys))]
 
 
-def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.Cursor]:
+def _cursors(stored: Mapping[Key, bytes]) -> dict[Link, records.LinkPosition]:
     """Return the position of each stream; a subscription that was sent nothing yet has no record of its own."""
-    at_rest = records.Cursor(CLIENT_EPOCH, 0, 0)
+    at_rest = records.LinkPosition(CLIENT_EPOCH, 0, 0)
     cursors = {key[1]: at_rest for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
     return cursors | {link: cursor for (link,), cursor in records.LINK.items(stored)}
 
 
-def _append_gap(link: Link, cursor: records.Cursor, since: int) -> list[Persist]:
+def _append_gap(link: Link, cursor: records.LinkPosition, since: int) -> list[Persist]:
     """Return the changes that append a `Gap` of unknown size to what waits for a client."""
     number = cursor.sent + 1
     gap = m.Gap(m.EventId("", since, 0), 0)
     return [
         records.OUT.put(link, str(number), value=m.encode(gap)),
-        records.LINK.put(link, value=records.Cursor(cursor.peer_epoch, cursor.received, number)),
+        records.LINK.put(link, value=records.LinkPosition(cursor.peer_epoch, cursor.received, number)),
     ]

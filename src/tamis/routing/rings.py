@@ -29,13 +29,13 @@ from tamis.routing.edge.limits import MAX_NAME
 from tamis.routing.messages import Reach, Reached
 from tamis.routing.policies import Policy
 
-__all__ = ["MAX_BROKERS", "Readmit", "Rings", "find_problem", "replaced_links"]
+__all__ = ["MAX_BROKERS", "Readmit", "RingDetector", "find_problem", "replaced_links"]
 
 #: Brokers that one `Reach` lists: further ones are left out, so a ring through those is not found.
 MAX_BROKERS = 4_096
 #: Up to this number of neighbours, changes are sent at once.
 _FEW = 8
-#: Ages of links are below this: in microseconds the year 148,000, and room for the steps of `Rings.add`.
+#: Ages of links are below this: in microseconds the year 148,000, and room for the steps of `RingDetector.add`.
 _LATEST = 1 << 62
 
 
@@ -114,7 +114,7 @@ class _Ring(NamedTuple):
     newest: frozenset[str]
 
 
-class Rings:
+class RingDetector:
     """The brokers behind the links of the broker ``name``."""
 
     def __init__(self, name: str, links: Mapping[Link, Policy]) -> None:

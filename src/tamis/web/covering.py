@@ -22,7 +22,7 @@ from tamis.web.work.fair_queue import FairQueue
 if TYPE_CHECKING:
     from tamis.runtime.broker.view import BrokerView
 
-__all__ = ["Around", "Covering"]
+__all__ = ["CoverFinder", "CoverRelations"]
 
 #: The link and the key of a subscription.
 Key = tuple[Link, str]
@@ -35,7 +35,7 @@ PATIENCE: Final = 0.4
 AT_ONCE: Final = 5_000
 
 
-class Around(NamedTuple):
+class CoverRelations(NamedTuple):
     """A subscription that covers a filter, some that it covers and their number, and whether all were compared."""
 
     covered_by: SubscriptionId | None = None
@@ -49,7 +49,7 @@ class _Indexed(NamedTuple):
     message: m.Subscribe
 
 
-class Covering:
+class CoverFinder:
     """An index of all subscriptions of a broker's clients, by namespace."""
 
     def __init__(self, broker: BrokerView) -> None:
@@ -64,20 +64,22 @@ class Covering:
         #: One question at a time, principals in turn; a caller waits here, and may have left when its turn comes.
         self.queue = FairQueue(1)
 
-    async def around(self, subscription: Subscription, most: int) -> Around:
+    async def around(self, subscription: Subscription, most: int) -> CoverRelations:
         """Compare a subscription with all of its namespace; the caller has a turn of the `queue`."""
         # The thread gets a copy of the subscriptions: to walk through a hundred thousand here would hold the event
         # loop.
         return await asyncio.to_thread(self._answer, dict(self._broker.subscriptions), subscription, most)
 
-    def _answer(self, subscriptions: Mapping[Key, m.Subscribe], subscription: Subscription, most: int) -> Around:
+    def _answer(
+        self, subscriptions: Mapping[Key, m.Subscribe], subscription: Subscription, most: int
+    ) -> CoverRelations:
         self._update(subscriptions)
         index = self._indexes.get(subscription.namespace)
         if index is None:
-            return Around()
+            return CoverRelations()
         cover, covered, is_complete = index.find_around(subscription, _patience(PATIENCE))
         shown = tuple(self._id(row) for row in covered[:most].tolist())
-        return Around(None if cover is None else self._id(cover), shown, len(covered), is_complete)
+        return CoverRelations(None if cover is None else self._id(cover), shown, len(covered), is_complete)
 
     def _update(self, subscriptions: Mapping[Key, m.Subscribe]) -> None:
         """Bring the indexes up to date with the subscriptions that were added and removed."""

@@ -9,14 +9,14 @@ from starlette.requests import Request
 from tamis.errors import RefusedError
 from tamis.routing.edge.limits import MAX_READING, MAX_READING_OF_PRINCIPAL
 
-__all__ = ["Intake", "principal_of"]
+__all__ = ["BodyIntake", "principal_of"]
 
 
-class Intake:
+class BodyIntake:
     """Counts the bytes of request bodies from their first chunk until the request was answered.
 
     >>> from types import SimpleNamespace
-    >>> intake, request = Intake(of_principal=10), SimpleNamespace(state=SimpleNamespace())
+    >>> intake, request = BodyIntake(of_principal=10), SimpleNamespace(state=SimpleNamespace())
     >>> intake.take(request, 7) or intake.held
     7
     >>> intake.take(request, 7)

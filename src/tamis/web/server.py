@@ -18,9 +18,9 @@ from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.view import BrokerView
 from tamis.runtime.webhooks.delivering import Deliveries
 from tamis.web.access import Access, address_of
-from tamis.web.covering import Covering
+from tamis.web.covering import CoverFinder
 from tamis.web.endpoints.groups.letters import LetterBook
-from tamis.web.intake import Intake
+from tamis.web.intake import BodyIntake
 from tamis.web.views import View
 from tamis.web.visitors import Visitors
 from tamis.web.work.fair_queue import FairQueue
@@ -48,9 +48,9 @@ class Server:
     access: Access
 
     def __post_init__(self) -> None:
-        self.covering = Covering(self.driver.view)
+        self.covering = CoverFinder(self.driver.view)
         self.visitors = Visitors(self.access)
-        self.intake = Intake()
+        self.intake = BodyIntake()
         self.pool = Pool()
         self.shares = Shares()
         self.webhooks = Deliveries(self.driver, self.config.webhooks, self.access.may_go_on)

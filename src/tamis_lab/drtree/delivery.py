@@ -12,7 +12,7 @@ from tamis.model.subscription import Filter
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Number
 from tamis.model.values import Value
-from tamis.overlay.messages import Publish, Subscribe
+from tamis.overlay.messages import PublishRequest, SubscribeRequest
 from tamis.overlay.peer import PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
@@ -69,7 +69,7 @@ def _join_all(lo: Floats, hi: Floats, shape: Shape) -> Express:
     for row in range(len(lo)):
         core = PeerCore(f"p{row}", content, space, shape, contact)
         network.add(core)
-        network.submit(core.name, Subscribe(row, str(row).encode()))
+        network.submit(core.name, SubscribeRequest(row, str(row).encode()))
         network.run()
         contact = contact or core.contact_seat
     return network
@@ -80,7 +80,7 @@ def _publish_all(network: Express, lo: Floats, hi: Floats, events: Floats, rng: 
     lost = wrong = 0
     for event in events:
         before = len(network.deliveries)
-        network.submit(f"p{rng.integers(len(lo))}", Publish(event.tobytes()))
+        network.submit(f"p{rng.integers(len(lo))}", PublishRequest(event.tobytes()))
         network.run()
         got = [int(name[1:]) for name, _ in network.deliveries[before:]]
         wanted = set(np.flatnonzero(((lo <= event) & (hi >= event)).all(axis=1)).tolist())

@@ -25,7 +25,7 @@ class Express:
         #: Messages that were handed over, by kind.
         self.messages: Counter[str] = Counter()
         #: ``(peer, delivery)`` in order.
-        self.deliveries: list[tuple[str, m.Delivery]] = []
+        self.deliveries: list[tuple[str, m.PeerDelivery]] = []
         self.now = 0.0
         self._mail: deque[tuple[str, Link, Any]] = deque()
 

@@ -19,7 +19,7 @@ from tamis.errors import InvariantError, WeakGuaranteeError
 from tamis.index.counting import DEFAULT_INDEXES, CountingMatcher, ScanIndex
 from tamis.index.counting.table import Indexes
 from tamis.index.linear_scan import LinearMatcher
-from tamis.index.protocols import Guarantee, Matcher
+from tamis.index.protocols import EventMatcher, Guarantee
 from tamis.model.language.nodes import And, Compare, Constant, IsLike, Node, Or
 from tamis.model.subscription import EVERYTHING, AnyOf, Filter, Like, Spatial, Subscription, Values
 from tamis.model.value_set import ValueSet
@@ -241,7 +241,7 @@ def test_evaluations_outlive_the_index_that_made_them() -> None:
 
 def test_it_is_an_exact_matcher() -> None:
     matcher = CountingMatcher()
-    assert isinstance(matcher, Matcher)
+    assert isinstance(matcher, EventMatcher)
     assert matcher.guarantee is Guarantee.EXACT
 
 

@@ -17,7 +17,7 @@ from tamis.engine.snapshot.parts import write_parts, write_removed
 from tamis.errors import SnapshotError
 
 SCHEMA = tamis.Schema({"x": tamis.Number(), "name": tamis.String()})
-STATE = snapshot.State(SCHEMA, False, "packed", 0)
+STATE = snapshot.EngineState(SCHEMA, False, "packed", 0)
 
 
 def _engine(first: int, n: int) -> tamis.Engine:

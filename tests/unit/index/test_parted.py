@@ -8,7 +8,7 @@ import pytest
 from tamis.index.linear_scan import LinearMatcher
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.parted import PartedMatcher
-from tamis.index.protocols import Guarantee, Matcher
+from tamis.index.protocols import EventMatcher, Guarantee
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable, SubscriptionTable
@@ -25,7 +25,7 @@ def parts(*sizes: int) -> tuple[PartedMatcher, LinearMatcher]:
     first = 0
     for number, size in enumerate(sizes):
         raw = {}
-        one: Matcher = PackedMatcher(raw.get, few=5) if number % 2 else LinearMatcher()
+        one: EventMatcher = PackedMatcher(raw.get, few=5) if number % 2 else LinearMatcher()
         if parted is None:
             parted = PartedMatcher(one)
         else:

@@ -16,7 +16,7 @@ from tamis.errors import InvariantError
 from tamis.index.mics.link import RangeReceiver
 from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.index.mics.space import ContentSpace
-from tamis.index.packed.axes import Axis, Part
+from tamis.index.packed.axes import AttributePart, Axis
 from tamis.model.language.compiler import compile_text
 from tamis.model.language.nodes import Node
 from tamis.model.schema import Schema
@@ -31,7 +31,12 @@ from tests.unit.curves.naive_curves import keys_of, runs_of
 
 GROUPS = [
     ContentSpace.from_schema(SCHEMA, ["x", "name"], bits=3),
-    ContentSpace([(Axis("area", Part.X), Cells.equal(0, 4, 2)), (Axis("on", Part.NUMBER), Cells.equal(0, 1, 2))]),
+    ContentSpace(
+        [
+            (Axis("area", AttributePart.X), Cells.equal(0, 4, 2)),
+            (Axis("on", AttributePart.NUMBER), Cells.equal(0, 1, 2)),
+        ]
+    ),
 ]
 PLANE = Schema({"x": Number(0, 64), "y": Number(0, 64)})
 

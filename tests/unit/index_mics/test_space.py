@@ -17,7 +17,7 @@ from tamis.errors import ModelError, SchemaError
 from tamis.index.mics.projection import SAMPLE, group_axes, ranked_axes, selectivity
 from tamis.index.mics.space import ContentSpace
 from tamis.index.mics.spans import MAX_BOXES, boxes_of_cells, sides_of, spans_of
-from tamis.index.packed.axes import Axis, Part
+from tamis.index.packed.axes import AttributePart, Axis
 from tamis.model.language.compiler import compile_text
 from tamis.model.schema import Schema
 from tamis.model.subscription import Ball
@@ -28,12 +28,12 @@ from tests.contract.strategies import SCHEMA, compiled, events, nodes
 
 #: Every kind of axis, few cells, so that bounds and values share cells and edges.
 AXES = [
-    (Axis("x", Part.NUMBER), Cells((0.0, 1.0, 2.0, 2.5, 2.0**53), 3)),
-    (Axis("name", Part.KEY), Cells.from_sample([0.0, 1e14, 1.1e14], 3)),
-    (Axis("area", Part.X), Cells.equal(0, 4, 3)),
-    (Axis("area", Part.Y), Cells.equal(0, 4, 3)),
-    (Axis("look", Part.COORDINATE, 0), Cells.equal(0, 3, 3)),
-    (Axis("on", Part.NUMBER), Cells.equal(0, 1, 3)),
+    (Axis("x", AttributePart.NUMBER), Cells((0.0, 1.0, 2.0, 2.5, 2.0**53), 3)),
+    (Axis("name", AttributePart.KEY), Cells.from_sample([0.0, 1e14, 1.1e14], 3)),
+    (Axis("area", AttributePart.X), Cells.equal(0, 4, 3)),
+    (Axis("area", AttributePart.Y), Cells.equal(0, 4, 3)),
+    (Axis("look", AttributePart.COORDINATE, 0), Cells.equal(0, 3, 3)),
+    (Axis("on", AttributePart.NUMBER), Cells.equal(0, 1, 3)),
 ]
 SPACES = [ContentSpace(AXES[:2]), ContentSpace(AXES[2:4]), ContentSpace(AXES[4:]), ContentSpace(AXES), ContentSpace([])]
 
@@ -148,11 +148,11 @@ def test_json_and_version() -> None:
 
 def test_spaces_that_cannot_be() -> None:
     with pytest.raises(ModelError, match="equally many cells"):
-        ContentSpace([AXES[0], (Axis("y", Part.NUMBER), Cells((), 4))])
+        ContentSpace([AXES[0], (Axis("y", AttributePart.NUMBER), Cells((), 4))])
     with pytest.raises(ModelError, match="duplicate axis"):
         ContentSpace([AXES[0], AXES[0]])
     with pytest.raises(ModelError, match="too many for a key"):
-        ContentSpace([(Axis(f"a{i}", Part.NUMBER), Cells((), 8)) for i in range(8)])
+        ContentSpace([(Axis(f"a{i}", AttributePart.NUMBER), Cells((), 8)) for i in range(8)])
     with pytest.raises(SchemaError, match="Number\\(lo, hi\\)"):
         ContentSpace.from_schema(Schema({"x": Number()}), ["x"])
     with pytest.raises(SchemaError, match="nothing"):
@@ -163,9 +163,9 @@ def test_a_schema_gives_what_has_a_domain() -> None:
     kinds = {"n": Number(0, 9), "m": Number(), "s": String(), "b": Boolean(), "t": Timestamp(), "r": Region()}
     space = ContentSpace.from_schema(Schema({**kinds, "v": Vector(2)}))
     assert [(axis.attribute, axis.part) for axis, _ in space.axes] == [
-        ("n", Part.NUMBER),
-        ("s", Part.KEY),
-        ("b", Part.NUMBER),
+        ("n", AttributePart.NUMBER),
+        ("s", AttributePart.KEY),
+        ("b", AttributePart.NUMBER),
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tamis.index.packed.boxes import coding
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
-from tamis.index.packed.boxes.matching import Reader
+from tamis.index.packed.boxes.matching import BoxReader
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.kernels.boxes.match import make_scratch, match_events
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -292,7 +292,7 @@ def test_a_reader_keeps_its_snapshot_while_segments_merge():
     assert index.install(plan)
     event = np.array([0.5, 0.5])
     want = fast_match(lo, lo + 0.1, event, event)
-    reader = Reader(2, Outputs())
+    reader = BoxReader(2, Outputs())
     assert sorted(reader.match_one(old, event, event).tolist()) == want
     assert sorted(reader.match_one(index.snapshot, event, event).tolist()) == want
 

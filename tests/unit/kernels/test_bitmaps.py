@@ -206,10 +206,10 @@ def test_the_kernel_gives_the_same_pairs_as_plain_python():
     segment = segment_of(lo, hi)
     results = []
     for plain in (False, True):
-        events, room = bitmaps.make_events(30, 3), bitmaps.make_room(30)
+        events, scratch = bitmaps.make_events(30, 3), bitmaps.make_bitmap_scratch(30)
         pick(bitmaps.bucket_events, plain)(segment.row, (lows, highs), np.zeros((2, 3), np.int16), events)
         output = PairOutput(np.empty((2, SURVIVORS), np.int32), *np.empty((2, 30_000), np.int32))
-        count = pick(bitmaps.match_bitmaps, plain)(segment.row, events, (lows, highs), room, output)
-        results.append((output.events[:count].tolist(), output.rows[:count].tolist(), room.counts.tolist()))
+        count = pick(bitmaps.match_bitmaps, plain)(segment.row, events, (lows, highs), scratch, output)
+        results.append((output.events[:count].tolist(), output.rows[:count].tolist(), scratch.counts.tolist()))
     assert results[0] == results[1]
     assert results[0][2][0] > 30

@@ -44,7 +44,7 @@ def test_staged_lanes_become_the_rows_of_their_events(plain):
     lows, highs = nasty_events(rng, lo, hi, 12)
     place = rng.permutation(12)
     order = np.argsort(place)
-    scratch, starts, stage = reader.Reader(2, Outputs())._scratch, np.zeros(13, np.int64), np.empty(4_096, np.int64)
+    scratch, starts, stage = reader.BoxReader(2, Outputs())._scratch, np.zeros(13, np.int64), np.empty(4_096, np.int64)
     events = (lows[order], highs[order])
     assert pick(stage_events, plain)(index.snapshot.directory, events, 0, starts, stage, scratch) == 12
     offsets, out = np.zeros(13, np.int64), np.full(3, -1, np.int32)

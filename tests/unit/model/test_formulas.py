@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tamis
-from tamis.index.packed.axes import MOST_FORMULAS, Axes, Part
+from tamis.index.packed.axes import MOST_FORMULAS, AttributePart, Axes
 from tamis.index.packed.boxes_of import boxes_of
 from tamis.model.derived.formulas import event_value, formula_of, operate
 from tamis.model.derived.functions import function_modules
@@ -150,7 +150,7 @@ def test_expressions_without_an_axis_propose_by_their_attributes() -> None:
     [box] = boxes_of(compile_text("a * b > 1", SCHEMA).filters[0], axes)
     assert not box.exact
     assert [axes.attribute(number) for number in box.sides] == ["a", "b"]
-    assert all(dict(axes)[number].part is Part.PRESENT for number in box.sides)
+    assert all(dict(axes)[number].part is AttributePart.PRESENT for number in box.sides)
 
 
 def test_more_expressions_than_axes_match_as_others_do() -> None:

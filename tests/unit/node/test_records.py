@@ -12,7 +12,7 @@ import pytest
 from tamis.errors import ModelError
 from tamis.node import records
 from tamis.node.effects import Persist
-from tamis.node.records import KINDS, Cursor, Form, Kind, Stored, find_kind
+from tamis.node.records import KINDS, Kind, LinkPosition, RecordForm, Stored, find_kind
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "tamis"
@@ -49,7 +49,7 @@ def test_every_kind_of_the_module_is_listed() -> None:
 def test_values_come_back() -> None:
     stored = {}
     for change in (
-        records.LINK.put("east", value=Cursor(7, 1, 2)),
+        records.LINK.put("east", value=LinkPosition(7, 1, 2)),
         records.PRODUCER.put("ann", "sensors", value=(41, 17)),
         records.TOKENS.put(value=[("ann", "ab")]),
         records.PAUSED.put("east", value=True),
@@ -58,7 +58,7 @@ def test_values_come_back() -> None:
         assert change.value is not None
         stored[change.key] = change.value
     assert stored["link", "east"] == b"\x93\x07\x01\x02"
-    assert records.LINK.find(stored, "east") == Cursor(7, 1, 2)
+    assert records.LINK.find(stored, "east") == LinkPosition(7, 1, 2)
     assert list(records.PRODUCER.items(stored)) == [(("ann", "sensors"), (41, 17))]
     assert records.TOKENS.find(stored) == [("ann", "ab")]
     assert records.PAUSED.find(stored, "east") is True
@@ -67,7 +67,7 @@ def test_values_come_back() -> None:
 
 
 def test_a_key_of_no_kind_is_refused() -> None:
-    assert find_kind(("audit", "1")).form is Form.LOG
+    assert find_kind(("audit", "1")).form is RecordForm.LOG
     for key in (("mystery",), ("epoch", "more"), ("out", "east")):
         with pytest.raises(ModelError, match="no kind"):
             find_kind(key)

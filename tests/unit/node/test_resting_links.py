@@ -39,9 +39,9 @@ def test_a_link_begins_on_disk_with_its_first_message() -> None:
     assert (list(node.ends), list(node.ends.links())) == ([], ["s:a", "s:b", "s:c"])
     sent = node.submit("s:b", sender="", now=0.0)
     assert keys(sent) == [("out", "s:b", "1"), ("link", "s:b")]
-    assert records.LINK.find({change.key: change.value or b"" for change in sent.changes}, "s:b") == records.Cursor(
-        CLIENT_EPOCH, 0, 1
-    )
+    assert records.LINK.find(
+        {change.key: change.value or b"" for change in sent.changes}, "s:b"
+    ) == records.LinkPosition(CLIENT_EPOCH, 0, 1)
     assert (list(node.ends), sorted(node.ends.links())) == (["s:b"], ["s:a", "s:b", "s:c"])
     node.submit(["s:b"], sender="", now=0.0)  # it stays what it is
     assert (node.ends["s:b"].sent, sorted(node.ends.links())) == (1, ["s:a", "s:b", "s:c"])

@@ -104,7 +104,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
 
 def test_a_restart_with_nothing_that_waits_goes_on_behind_the_last_message() -> None:
     again = StreamEnd("east", 1)
-    again.restore(records.Cursor(7, 4, 12), None)
+    again.restore(records.LinkPosition(7, 4, 12), None)
     assert (again.acknowledged, again.sent, again.append(b"x")[0].key) == (12, 12, ("out", "east", "13"))
 
 

@@ -35,16 +35,16 @@ def new_seat(name: str, *children: str) -> Seat:
     return seat
 
 
-def hear(seat: Seat, message: m.Message) -> list[m.Message]:
+def hear(seat: Seat, message: m.SeatMessage) -> list[m.SeatMessage]:
     handlers.handle(seat, message)
     return seat.take_mail()
 
 
-def published(seq: int = 1, floor: int = 1) -> m.Published:
-    return m.Published(m.EventId("zoe", 1, seq), "default", PAYLOAD, floor)
+def published(seq: int = 1, floor: int = 1) -> m.PeerEvent:
+    return m.PeerEvent(m.EventId("zoe", 1, seq), "default", PAYLOAD, floor)
 
 
-def coming_down(to: str, attempt: int = 1, *, event: m.Published | None = None, level: int = 0) -> m.Forward:
+def coming_down(to: str, attempt: int = 1, *, event: m.PeerEvent | None = None, level: int = 0) -> m.Forward:
     return m.Forward(to, "root/0", 0, event or published(), attempt, level, True, "", f"{level + 1} {to}", 1)
 
 
@@ -81,12 +81,12 @@ def test_an_earlier_word_that_comes_later_does_not_shrink_an_mbr() -> None:
     """A box that grows by itself, as a broker's does, is told by reports alone; on their way they may be reordered."""
     parent, small = new_seat("p/0", "x/0"), np.array([[0.2], [0.3]])
     early, late = (
-        m.Report("p/0", "x/0", 0, 0, box.tobytes(), 0, order) for order, box in ((1, small), (2, BOX.copy()))
+        m.MbrReport("p/0", "x/0", 0, 0, box.tobytes(), 0, order) for order, box in ((1, small), (2, BOX.copy()))
     )
     hear(parent, late)
     hear(parent, early)
     assert np.array_equal(parent.levels[0].box("x/0"), BOX)
-    hear(parent, m.Report("p/0", "x/0", 0, 0, small.tobytes(), 0, 3))
+    hear(parent, m.MbrReport("p/0", "x/0", 0, 0, small.tobytes(), 0, 3))
     assert np.array_equal(parent.levels[0].box("x/0"), small)
 
 
@@ -98,8 +98,8 @@ def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
     for _ in range(2):  # the first is lost, and a round says it again
         repair.check(child, None)
         handlers.settle(child)
-        [report] = [one for one in child.take_mail() if isinstance(one, m.Report)]
-    assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.Report)] == [("root/0", "x/0")]
+        [report] = [one for one in child.take_mail() if isinstance(one, m.MbrReport)]
+    assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.MbrReport)] == [("root/0", "x/0")]
     assert not child.growth.is_known
     hear(child, m.Grown("x/0", "root/0", 0, report.number))
     assert child.growth.is_known
@@ -127,7 +127,7 @@ def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
 def test_what_its_publisher_is_done_with_is_not_delivered_again() -> None:
     """A copy that was on its way for long says what was done when it set out."""
     core = PeerCore("alice", CONTENT, SPACE)
-    core.handle(m.Subscribe(0, CONTENT.write_filter(CONTENT.compile("a > 0"))), sender="", now=0.0)
+    core.handle(m.SubscribeRequest(0, CONTENT.write_filter(CONTENT.compile("a > 0"))), sender="", now=0.0)
     delivered = []
     for event in (published(1), published(2, floor=2), published(1)):
         forward = coming_down("alice/0", event=event)
@@ -176,7 +176,7 @@ def test_an_event_is_complete_when_all_children_say_so(incomplete: str | None) -
     seat.up.name = "root/0"
     forwards = [one for one in hear(seat, coming_down("x/0", level=1)) if isinstance(one, m.Forward)]
     assert [one.to for one in forwards] == ["c/0", "d/0"]
-    said: list[m.Message] = []
+    said: list[m.SeatMessage] = []
     for one in forwards:
         assert not said
         said = hear(seat, m.Receipt("x/0", one.to, 0, published().id, 1, one.token, one.to != incomplete))
@@ -186,7 +186,7 @@ def test_an_event_is_complete_when_all_children_say_so(incomplete: str | None) -
 def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
     left, right = new_seat("l/0"), new_seat("r/0")
     left.up.name, right.up.name = "r/0", "l/0"
-    mail: list[m.Message] = [coming_down("l/0", level=3)]
+    mail: list[m.SeatMessage] = [coming_down("l/0", level=3)]
     answers = []
     for _ in range(20):
         if not mail:
@@ -203,14 +203,14 @@ def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
 def test_what_has_been_idle_for_long_is_forgotten() -> None:
     express = Express()
     express.add(PeerCore("alice", CONTENT, SPACE))
-    express.submit("alice", m.Subscribe(0, CONTENT.write_filter(CONTENT.compile("a > 0"))))
-    express.submit("alice", m.Publish(PAYLOAD))
+    express.submit("alice", m.SubscribeRequest(0, CONTENT.write_filter(CONTENT.compile("a > 0"))))
+    express.submit("alice", m.PublishRequest(PAYLOAD))
     express.run()
     [seat] = express.seats()
     assert len(list(seat.events.copies)) == 1
     for _ in range(GRACE + 1):
         express.round()
     assert list(seat.events.copies) == []
-    late = coming_down("alice/0", event=m.Published(m.EventId("alice", 1, 1), "default", PAYLOAD, 1))
+    late = coming_down("alice/0", event=m.PeerEvent(m.EventId("alice", 1, 1), "default", PAYLOAD, 1))
     effects = express.peers["alice"].handle(late, sender="root", now=0.0)
     assert [type(one) for one in effects] == [Send], "it was delivered once"

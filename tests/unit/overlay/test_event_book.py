@@ -6,7 +6,7 @@ import pytest
 
 from tamis.overlay import event_book
 from tamis.overlay.event_book import EventBook
-from tamis.overlay.messages import EventId, Published
+from tamis.overlay.messages import EventId, PeerEvent
 
 
 def test_publishers_that_were_silent_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,7 +14,7 @@ def test_publishers_that_were_silent_for_longest_are_forgotten(monkeypatch: pyte
     book = EventBook[str]()
     for name in ("a", "b", "c"):
         book.write(EventId(name, 1, 1), name)
-    assert not book.is_done(Published(EventId("a", 1, 2), "", b"", 1))  # a is heard of again
+    assert not book.is_done(PeerEvent(EventId("a", 1, 2), "", b"", 1))  # a is heard of again
     book.write(EventId("d", 1, 1), "d")
     assert [book.read(EventId(name, 1, 1)) for name in "abcd"] == ["a", None, "c", "d"]
 
@@ -25,4 +25,4 @@ def test_a_publisher_that_is_never_done_keeps_its_newest_notes(monkeypatch: pyte
     for seq in range(5):
         book.write(EventId("a", 1, seq), seq)
     assert list(book) == [2, 3, 4]
-    assert not book.is_done(Published(EventId("a", 1, 0), "", b"", 0))  # forgotten, not done: it would be delivered
+    assert not book.is_done(PeerEvent(EventId("a", 1, 0), "", b"", 0))  # forgotten, not done: it would be delivered

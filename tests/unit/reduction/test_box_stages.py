@@ -14,7 +14,12 @@ from tamis.model.language.compiler import compile_text
 from tamis.model.subscription import Subscription
 from tamis.model.tables import SubscriptionTable
 from tamis.reduction import reduce, reduce_partition, reduce_partitions
-from tamis.reduction.stages.box_stages import Boxes, find_covered_boxes, find_shared_remainders, find_subsumed_boxes
+from tamis.reduction.stages.box_stages import (
+    ClosedBoxes,
+    find_covered_boxes,
+    find_shared_remainders,
+    find_subsumed_boxes,
+)
 
 
 def few_boxes(seed: int, n: int, d: int = 2, values: int = 6) -> SubscriptionTable:
@@ -127,7 +132,7 @@ def test_a_box_that_only_a_union_of_filters_covers_is_asked_again() -> None:
 
 def test_only_shared_remainders_are_looked_at(rng: np.random.Generator) -> None:
     lo = rng.integers(0, 4, (300, 3)).astype(float)
-    some = Boxes(lo, lo + rng.integers(0, 3, (300, 3)))
+    some = ClosedBoxes(lo, lo + rng.integers(0, 3, (300, 3)))
     found = set(find_shared_remainders(some).tolist())
     sides = np.concatenate((some.lo, some.hi), axis=1)
     for i in range(300):
@@ -137,7 +142,7 @@ def test_only_shared_remainders_are_looked_at(rng: np.random.Generator) -> None:
 
 
 def test_no_boxes_and_one_box() -> None:
-    nothing = Boxes(np.zeros((0, 2)), np.zeros((0, 2)))
+    nothing = ClosedBoxes(np.zeros((0, 2)), np.zeros((0, 2)))
     assert [part.size for part in find_covered_boxes(nothing)] == [0, 0, 0]
     assert find_subsumed_boxes(nothing) == {}
     assert reduce(SubscriptionTable.from_boxes(["x"], [[1.0]], [[2.0]])).kept == (0,)

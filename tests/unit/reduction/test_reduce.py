@@ -22,7 +22,7 @@ from tamis.model.subscription import Subscription, SubscriptionId
 from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Boolean, Number, Region, String, Vector
 from tamis.reduction import Reduction, merge, reduce
-from tamis.reduction.stages.candidates import Candidates
+from tamis.reduction.stages.candidates import CandidateFinder
 from tamis.reduction.stages.items import Item
 
 SCHEMA = Schema(
@@ -204,7 +204,7 @@ def test_no_coverer_is_left_out_of_the_candidates() -> None:
     rng = random.Random(11)
     given = [compile_text(mixed(rng), SCHEMA, id=i) for i in range(120)]
     items = [Item(one, SCHEMA) for one in given if one.filters]
-    scan = Candidates(items)
+    scan = CandidateFinder(items)
     for row, (one, found) in enumerate(zip(items, scan.may_cover(items), strict=True)):
         candidates = {candidate for candidate, _ in found}
         truth = {i for i, other in enumerate(items) if i != row and is_covered(one.filters, other.filters, 50)}

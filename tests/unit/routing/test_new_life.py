@@ -9,7 +9,7 @@ from tamis.routing import messages as m
 from tamis.routing.edge.link_names import http_link
 from tamis.routing.new_life import begin_new_life
 from tamis.routing.policies import find_policy
-from tamis.routing.rings import Rings
+from tamis.routing.rings import RingDetector
 
 
 def test_a_subscription_that_was_sent_nothing_gets_its_gap() -> None:
@@ -19,14 +19,14 @@ def test_a_subscription_that_was_sent_nothing_gets_its_gap() -> None:
         records.INTEREST.put(quiet, "k", value=m.encode(m.Subscribe("quiet", b"{}"))),
         records.INTEREST.put(busy, "k", value=m.encode(m.Subscribe("busy", b"{}"))),
         records.INTEREST.put("east", "k", value=b""),
-        records.LINK.put(busy, value=records.Cursor(CLIENT_EPOCH, 0, 4)),
-        records.LINK.put("east", value=records.Cursor(3, 0, 4)),
+        records.LINK.put(busy, value=records.LinkPosition(CLIENT_EPOCH, 0, 4)),
+        records.LINK.put("east", value=records.LinkPosition(3, 0, 4)),
     ]
     stored = {change.key: change.value for change in changes if change.value is not None}
     begun = {change.key: change.value for change in begin_new_life(stored, ["east"], epoch=9, since=5)}
     assert {key for key in begun if key[0] == "out"} == {("out", quiet, "1"), ("out", busy, "5")}
     told = {link: records.LINK.layout.decode(value) for (kind, link), value in _links(begun).items()}
-    assert told == {quiet: records.Cursor(CLIENT_EPOCH, 0, 1), busy: records.Cursor(CLIENT_EPOCH, 0, 5)}
+    assert told == {quiet: records.LinkPosition(CLIENT_EPOCH, 0, 1), busy: records.LinkPosition(CLIENT_EPOCH, 0, 5)}
 
 
 def _links(begun: dict[tuple[str, ...], bytes | None]) -> dict[tuple[str, ...], bytes]:
@@ -34,7 +34,7 @@ def _links(begun: dict[tuple[str, ...], bytes | None]) -> dict[tuple[str, ...], 
 
 
 def test_a_replaced_link_stays_replaced_and_all_else_about_neighbours_is_forgotten() -> None:
-    rings = Rings("me", {link: find_policy("covering") for link in ("east", "west")})
+    rings = RingDetector("me", {link: find_policy("covering") for link in ("east", "west")})
     effects = [*rings.restore({}, now=1.0), *rings.put_in_place("east", "west")]
     stored = {
         effect.key: effect.value for effect in effects if isinstance(effect, Persist) and effect.value is not None
@@ -44,6 +44,6 @@ def test_a_replaced_link_stays_replaced_and_all_else_about_neighbours_is_forgott
         if change.value is None:
             stored.pop(change.key, None)
     assert records.REACH.key("west") not in stored
-    again = Rings("me", {link: find_policy("covering") for link in ("east", "west")})
+    again = RingDetector("me", {link: find_policy("covering") for link in ("east", "west")})
     again.restore(stored, now=2.0)
     assert "replaced by 'west'" in again.why_not("east")

@@ -19,7 +19,7 @@ from tamis.model.subscription import Filter, Subscription
 from tamis.node.content import Content
 from tamis.routing.core.summary import Origin, Summary
 from tamis.routing.policies import POLICIES, find_policy
-from tamis.routing.policies.covering import Covering
+from tamis.routing.policies.covering import CoveringStrategy
 from tamis.routing.policies.merging import join_filters
 from tests.simulation.world import CONTENT, POOL, SCHEMA, mask_of
 
@@ -149,7 +149,7 @@ def test_beyond_a_few_groups_the_index_takes_over() -> None:
             super().__init__()
             Counted.made += 1
 
-    summary = Summary(Covering(Counted, few=3))
+    summary = Summary(CoveringStrategy(Counted, few=3))
     for number in range(6):
         assert Counted.made == (number > 3)
         summary.add(Origin("p", f"{number}"), compiled(f"a = {number}", f"{number}"))
@@ -182,7 +182,7 @@ def test_a_key_that_is_taken_by_another_filter_gets_a_name_of_its_own() -> None:
 
 
 def test_the_same_key_with_the_same_filter_is_announced_once() -> None:
-    class Blind(Covering):
+    class Blind(CoveringStrategy):
         def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
             return None
 
@@ -219,7 +219,7 @@ def test_a_covering_index_that_is_not_sound_is_refused() -> None:
         guarantee = Guarantee.COMPLETE
 
     with pytest.raises(WeakGuaranteeError, match="is only COMPLETE"):
-        Covering(Guess)
+        CoveringStrategy(Guess)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tamis.runtime.bridges.intake import NumberedIntake, Repeated, Stale
 from tamis.runtime.bridges.lanes import producer_of
 from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
 from tamis.runtime.bridges.running import Bridge
-from tamis.runtime.bridges.system import Message
+from tamis.runtime.bridges.system import IncomingMessage
 
 
 class _Broker:
@@ -53,18 +53,18 @@ class _System:
         self.settled: list[int] = []
         self.rewound: list[int] = []
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         self.settled += [message.number for message in messages]
 
     async def rewind(self, lane: str, number: int) -> None:
         self.rewound.append(number)
 
 
-def chain(*numbers: int, after: int, bad: Sequence[int] = ()) -> list[Message]:
+def chain(*numbers: int, after: int, bad: Sequence[int] = ()) -> list[IncomingMessage]:
     messages = []
     for number in numbers:
         payload = json.dumps({"n": -1 if number in bad else number}).encode()
-        messages.append(Message("t", payload, "lane", number, after))
+        messages.append(IncomingMessage("t", payload, "lane", number, after))
         after = number
     return messages
 

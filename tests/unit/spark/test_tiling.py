@@ -11,10 +11,10 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter
 from tamis.model.tables import EventTable
 from tamis.model.types import Number, Region, String
-from tamis.spark.tiles.tiling import Axis, Extents, Tiling, hull
+from tamis.spark.tiles.tiling import Extents, TileAxis, Tiling, hull
 
 SCHEMA = Schema({"x": Number(), "area": Region(), "name": String()})
-TILING = Tiling([Axis("area", "x", [1.0, 2.0, 3.0]), Axis("area", "y", [2.0])])
+TILING = Tiling([TileAxis("area", "x", [1.0, 2.0, 3.0]), TileAxis("area", "y", [2.0])])
 INF = float("inf")
 
 
@@ -40,7 +40,7 @@ def tiles_of(filters: tuple[Filter, ...]) -> np.ndarray:
     ],
 )
 def test_the_hull_of_a_number(text: str, extent: tuple[float, float, bool]) -> None:
-    lo, hi, missing = hull(compile_text(text, SCHEMA).filters, Axis("x", "value"))
+    lo, hi, missing = hull(compile_text(text, SCHEMA).filters, TileAxis("x", "value"))
     assert missing is extent[2]
     assert lo == extent[0] or extent[0] <= lo <= 2.0**53
     assert hi == extent[1] or 2.0**53 < hi <= extent[1]
@@ -49,9 +49,9 @@ def test_the_hull_of_a_number(text: str, extent: tuple[float, float, bool]) -> N
 def test_the_hull_of_a_region() -> None:
     inside = compile_text("S_WITHIN(area, POLYGON((1 2, 5 2, 1 7, 1 2)))", SCHEMA).filters
     apart = compile_text("S_DISJOINT(area, POLYGON((1 2, 5 2, 1 7, 1 2)))", SCHEMA).filters
-    assert hull(inside, Axis("area", "x")) == (1, 5, False)
-    assert hull(inside, Axis("area", "y")) == (2, 7, False)
-    assert hull(apart, Axis("area", "x")) == (-INF, INF, False)
+    assert hull(inside, TileAxis("area", "x")) == (1, 5, False)
+    assert hull(inside, TileAxis("area", "y")) == (2, 7, False)
+    assert hull(apart, TileAxis("area", "x")) == (-INF, INF, False)
 
 
 def test_numbers_of_tiles_and_their_cells() -> None:

@@ -23,7 +23,7 @@ from tamis.spark.streaming import stream as streaming
 from tamis.spark.subscriptions import typed
 from tamis.spark.tiles.tile_work import LOW, TILE, TileBuild, build_tiles, match_tiles, read_tile_part, tiled_events
 from tamis.spark.tiles.tile_work import tiled_subscriptions as spread
-from tamis.spark.tiles.tiling import Axis, Tiles, Tiling
+from tamis.spark.tiles.tiling import TileAxis, Tiles, Tiling
 
 SCHEMA = Schema({"x": Number(), "y": Number()})
 OUTPUT = pa.schema([("event", pa.string()), ("subscription", pa.string()), ("reason", pa.string())])
@@ -37,7 +37,7 @@ ACCEPTED = pa.schema(
     ]
 )
 #: Beyond the last cut an integer may lie between two float64, and then it is in the tiles of both.
-TILING = Tiling([Axis("x", "value", [10.0, 20.0, 2.0**53])])
+TILING = Tiling([TileAxis("x", "value", [10.0, 20.0, 2.0**53])])
 
 
 def task_for(version: Path, *, now: int | None = None) -> MatchTask:
@@ -100,7 +100,7 @@ def tiled(directory: Path, texts: dict[str, str]) -> Path:
         found = [read_tile_part(line) for one in told for line in one.column("part").to_pylist()]
         parts = {one.tile: [one.part] for one in found}
         (place.staging / "tiles.json").write_bytes(msgspec.json.encode(Tiles(TILING, parts, 1.0)))
-        state = snapshot.State(SCHEMA, False, "packed", 0)
+        state = snapshot.EngineState(SCHEMA, False, "packed", 0)
         return Path(snapshot.seal(place, state, [one.part for one in found], ["tiles.json"]))
 
 

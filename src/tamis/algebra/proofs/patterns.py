@@ -30,7 +30,7 @@ from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 from tamis.model.text.patterns import meets, reading_of
-from tamis.model.text.regex import RegexMachine, State, regex_machine
+from tamis.model.text.regex import MachineState, RegexMachine, regex_machine
 from tamis.model.value_set import ValueSet
 
 __all__ = [
@@ -279,7 +279,7 @@ class _Expression:
         self.mentioned = {chr(code) for code in starts}
         self.length = len(machine.cells.starts)
 
-    def is_dead(self, state: State) -> bool:
+    def is_dead(self, state: MachineState) -> bool:
         """Whether no text that goes on from here fits."""
         return state is self._machine.dead
 

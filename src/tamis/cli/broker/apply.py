@@ -62,7 +62,7 @@ def apply(
     Changes are shown with how often the old and the new filter fired for the last events of the broker. A changed
     filter is replaced in one step, without a gap.
     """
-    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.errors import ModelError
     from tamis.files import Record
     from tamis.files.rule_sets import read_rules
@@ -74,7 +74,9 @@ def apply(
     file_rules = read_rules(rules, set_name)
     if snapshot is not None:
         file_rules = _without_deliveries(file_rules)
-    Questions.of("rules", (Record(rule.filter, rule.id, rule.namespace, None, 0, rule.place) for rule in file_rules))
+    ParsedFilters.of(
+        "rules", (Record(rule.filter, rule.id, rule.namespace, None, 0, rule.place) for rule in file_rules)
+    )
     target = _Broker(broker, set_name) if snapshot is None else _Snapshot(snapshot, events, set_name)
     plan = target.plan(file_rules, adopt=adopt)
     counts, examined = target.count(plan)
@@ -189,14 +191,14 @@ def _fired(rules: list[FileRule], events: str) -> tuple[dict[Any, int], int]:
     """Return how often rules fire for the events of a file, and how many events there are."""
     from collections import Counter
 
-    from tamis.cli.filters.prepare import Questions, open_events
+    from tamis.cli.filters.prepare import ParsedFilters, open_events
     from tamis.files import EventFile, Record
 
     fired, examined = Counter[Any]({rule.key: 0 for rule in rules}), 0
     records = [Record(_source(rule.filter), rule.id, rule.namespace, None, 0, rule.place) for rule in rules]
     if not records:
         return fired, 0
-    prepared, batches = open_events(Questions.of("rules", records), EventFile(events), None, None)
+    prepared, batches = open_events(ParsedFilters.of("rules", records), EventFile(events), None, None)
     for batch in batches:
         examined += len(batch)
         for namespace in {rule.namespace for rule in rules}:

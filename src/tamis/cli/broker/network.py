@@ -216,12 +216,12 @@ def read_files(
     subscriptions: str, events: str, limit: int | None = None
 ) -> tuple[Schema, list[tuple[SubscriptionId, Any, str]], list[Event]]:
     """Return the schema of two files, the (id, filter, namespace) of the subscriptions, and the events."""
-    from tamis.cli.filters.prepare import Questions, open_events
+    from tamis.cli.filters.prepare import ParsedFilters, open_events
     from tamis.files import EventFile, SubscriptionFile
     from tamis.model.tables import EventTable
 
     file = SubscriptionFile(subscriptions)
-    questions = Questions.of(file.name, file)
+    questions = ParsedFilters.of(file.name, file)
     prepared, batches = open_events(questions, EventFile(events), None, None)
     schema = prepared.engine.schema
     all_events = (event for batch in batches for event in EventTable.of(prepared.columns(batch), schema))

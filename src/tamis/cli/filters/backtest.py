@@ -13,7 +13,7 @@ from tamis.cli.failures import NO
 from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Zone, examples, read_schema
 
 if TYPE_CHECKING:
-    from tamis.cli.filters.prepare import Prepared, Questions
+    from tamis.cli.filters.prepare import ParsedFilters, Prepared
     from tamis.files import Batch, EventFile
     from tamis.reduction.backtest import Backtest, Tally
 
@@ -107,9 +107,9 @@ class _Source:
         self.file, self.schema, self.zone, self.skip = file, schema, zone, skip
 
 
-def _read_rules(path: str) -> Questions:
+def _read_rules(path: str) -> ParsedFilters:
     """Read subscriptions, or Sigma rules; a Sigma rule that has no equivalent is named and left out."""
-    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.cli.screen import errors
     from tamis.errors import TableError
     from tamis.files import Record, SubscriptionFile
@@ -127,18 +127,20 @@ def _read_rules(path: str) -> Questions:
             for row, record in enumerate(sigma.records)
             if not isinstance(record.filter, bool)
         ]
-        questions = Questions.of(path, records)
+        questions = ParsedFilters.of(path, records)
         if not records:
             raise TableError(f"{path}: none of its rules can be run; the reasons are above")
     else:
         file = SubscriptionFile(path)
-        questions = Questions.of(file.name, file)
+        questions = ParsedFilters.of(file.name, file)
     if not questions.records:
         raise TableError(f"{path}: there is no rule in it")
     return questions
 
 
-def _run(runs: Sequence[Questions], source: _Source, time: str | None, namespace: str, redundancy: bool) -> Backtest:
+def _run(
+    runs: Sequence[ParsedFilters], source: _Source, time: str | None, namespace: str, redundancy: bool
+) -> Backtest:
     """Match all events with the rules and, if there are two versions, with both."""
     from tamis.cli.filters.prepare import open_events, prepare
     from tamis.cli.filters.reading import Skipped, Stopwatch, watched
@@ -175,7 +177,7 @@ def _run(runs: Sequence[Questions], source: _Source, time: str | None, namespace
 class _Rules:
     """The rules of one namespace with their titles; a long rule is several subscriptions, its parts."""
 
-    def __init__(self, questions: Questions, namespace: str) -> None:
+    def __init__(self, questions: ParsedFilters, namespace: str) -> None:
         from tamis.reduction.backtest import rule_of
 
         self._namespace = namespace

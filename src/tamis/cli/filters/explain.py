@@ -11,7 +11,7 @@ from tamis.cli.options import Fix, Json, SchemaPath, Zone, examples, fixed, read
 
 if TYPE_CHECKING:
     from tamis.algebra.explain import Explanation
-    from tamis.cli.filters.prepare import Prepared, Questions
+    from tamis.cli.filters.prepare import ParsedFilters, Prepared
     from tamis.model.schema import Schema
 
 __all__ = ["EPILOG", "explain", "show_explanation"]
@@ -32,11 +32,11 @@ def explain(
     fix: Fix = False,
 ) -> None:
     """Show each condition of a filter with the value it met. Exit code 0: it matches, 1: it does not."""
-    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.cli.screen import output, write_json
     from tamis.errors import TableError
 
-    loaded_schema, questions = read_schema(schema, zone), Questions.single(fixed(text, fix))
+    loaded_schema, questions = read_schema(schema, zone), ParsedFilters.single(fixed(text, fix))
     if event.lstrip().startswith("{"):
         if row is not None:
             raise TableError("--row needs a file of events, but the event itself was given")
@@ -60,7 +60,7 @@ def show_explanation(explanation: Explanation, head: str = "") -> str:
 
 
 def _given_event(
-    questions: Questions, text: str, schema: Schema | None, zone: str | None
+    questions: ParsedFilters, text: str, schema: Schema | None, zone: str | None
 ) -> tuple[Prepared, dict[str, Any]]:
     from tamis.cli.filters.prepare import prepare
     from tamis.errors import TableError
@@ -76,7 +76,7 @@ def _given_event(
 
 
 def _event_of_file(
-    questions: Questions, path: str, row: int, schema: Schema | None, zone: str | None
+    questions: ParsedFilters, path: str, row: int, schema: Schema | None, zone: str | None
 ) -> tuple[Prepared, dict[str, Any]]:
     from tamis.cli.filters.prepare import demand_columns, open_events
     from tamis.errors import TableError

@@ -29,7 +29,7 @@ _EVENTBRIDGE_EPILOG = examples("tamis import eventbridge rules.json --out subscr
 _STATEMENT = re.compile(r"\s*(?:select\s+[\w*]|where\s+(?!(?:is|in|like|between|not)\b)[\w(])", re.IGNORECASE)
 
 
-class Kind(StrEnum):
+class RuleSource(StrEnum):
     """Where the rules come from."""
 
     SQL = "sql"
@@ -73,7 +73,7 @@ def import_sql(file: Texts, out: Out = None) -> None:
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    _import(Kind.SQL, file, out)
+    _import(RuleSource.SQL, file, out)
 
 
 @app.command("jms", epilog=_JMS_EPILOG)
@@ -82,7 +82,7 @@ def import_jms(file: Texts, out: Out = None) -> None:
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    _import(Kind.JMS, file, out)
+    _import(RuleSource.JMS, file, out)
 
 
 @app.command("cloudevents", epilog=_CLOUDEVENTS_EPILOG)
@@ -91,7 +91,7 @@ def import_cloudevents(file: Texts, out: Out = None) -> None:
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    _import(Kind.CLOUDEVENTS, file, out)
+    _import(RuleSource.CLOUDEVENTS, file, out)
 
 
 @app.command("amqp", epilog=_AMQP_EPILOG)
@@ -100,7 +100,7 @@ def import_amqp(file: Texts, out: Out = None) -> None:
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    _import(Kind.AMQP, file, out)
+    _import(RuleSource.AMQP, file, out)
 
 
 @app.command("eventbridge", epilog=_EVENTBRIDGE_EPILOG)
@@ -109,13 +109,13 @@ def import_eventbridge(file: Patterns, out: Out = None) -> None:
 
     Every rule is written, or named on standard error with the reason. Exit code 0: all of them, 1: some were not.
     """
-    _import(Kind.EVENTBRIDGE, file, out)
+    _import(RuleSource.EVENTBRIDGE, file, out)
 
 
 app.command("sigma", epilog=import_sigma.EPILOG)(import_sigma.import_sigma)
 
 
-def _import(kind: Kind, file: Path, out: Path | None) -> None:
+def _import(kind: RuleSource, file: Path, out: Path | None) -> None:
     from tamis.cli.screen import errors
     from tamis.errors import TamisError
     from tamis.model.language.format import format_node
@@ -147,25 +147,24 @@ def write_subscriptions(records: list[dict[str, object]], imported: int, refused
         raise typer.Exit(NO)
 
 
-def _read(kind: Kind, rule: Any) -> Node:
+def _read(kind: RuleSource, rule: Any) -> Node:
     from tamis.errors import ModelError
     from tamis.model.language.foreign.event_patterns import read_event_pattern
     from tamis.model.language.foreign.message_filters import read_amqp_filter, read_cloudevents_sql
     from tamis.model.language.foreign.selectors import read_selector
 
-    readers = {Kind.CLOUDEVENTS: read_cloudevents_sql, Kind.AMQP: read_amqp_filter}
-    if kind is Kind.EVENTBRIDGE and isinstance(rule, dict):
+    readers = {RuleSource.CLOUDEVENTS: read_cloudevents_sql, RuleSource.AMQP: read_amqp_filter}
+    if kind is RuleSource.EVENTBRIDGE and isinstance(rule, dict):
         return read_event_pattern(rule)
-    if kind is not Kind.EVENTBRIDGE and isinstance(rule, str):
+    if kind is not RuleSource.EVENTBRIDGE and isinstance(rule, str):
         if _STATEMENT.match(rule):
             raise ModelError("not a condition: give only the text after WHERE")
         return readers.get(kind, read_selector)(rule)
-    raise ModelError(
-        f"a rule of {kind} is {'a JSON object, in a .json or .jsonl file' if kind is Kind.EVENTBRIDGE else 'text'}"
-    )
+    form = "a JSON object, in a .json or .jsonl file" if kind is RuleSource.EVENTBRIDGE else "text"
+    raise ModelError(f"a rule of {kind} is {form}")
 
 
-def _rules(kind: Kind, file: Path) -> Iterator[tuple[str | int, Any]]:
+def _rules(kind: RuleSource, file: Path) -> Iterator[tuple[str | int, Any]]:
     """Yield (id, rule): from one JSON document, from lines of JSON, or from lines of text, which are numbered."""
     from tamis.errors import ModelError
 

@@ -12,7 +12,7 @@ from tamis.cli.options import Events, Json, OnBad, OnBadRow, SchemaPath, Subscri
 
 if TYPE_CHECKING:
     from tamis.cli.filters.pairs import Pairs
-    from tamis.cli.filters.prepare import Prepared, Questions
+    from tamis.cli.filters.prepare import ParsedFilters, Prepared
     from tamis.cli.filters.reading import Skipped, Stopwatch
 
 __all__ = ["EPILOG", "match"]
@@ -73,13 +73,13 @@ def match(
         warn_of_unseen(questions, file)
 
 
-def _read_questions(path: str, skip: bool) -> Questions:
-    from tamis.cli.filters.prepare import Questions
+def _read_questions(path: str, skip: bool) -> ParsedFilters:
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.errors import TableError
     from tamis.files import SubscriptionFile
 
     file = SubscriptionFile(path, skip=skip)
-    questions = Questions.of(file.name, file, skip=skip)
+    questions = ParsedFilters.of(file.name, file, skip=skip)
     questions.bad[:0] = file.bad
     if not questions.records and not questions.bad:
         raise TableError(f"{file.name}: there is no subscription in it")

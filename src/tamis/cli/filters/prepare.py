@@ -32,7 +32,7 @@ from tamis.model.tables import EventTable, SubscriptionTable, learn_from_table
 from tamis.model.types import AttributeType, Boolean, Timestamp
 from tamis.model.types.paths import column_at, with_roots
 
-__all__ = ["Prepared", "Questions", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
+__all__ = ["ParsedFilters", "Prepared", "demand_columns", "open_events", "prepare", "warn_of_unseen"]
 
 #: The column of a batch without other columns: rows without attributes still count.
 _ROW = "\0row"
@@ -43,7 +43,7 @@ _NAMED = 20
 
 
 @dataclass
-class Questions:
+class ParsedFilters:
     """The filters of a run: as records and syntax trees, and the types of their literals by attribute."""
 
     name: str
@@ -52,7 +52,7 @@ class Questions:
     bad: list[BadRow] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, records: Iterable[Record], *, skip: bool = False) -> Questions:
+    def of(cls, name: str, records: Iterable[Record], *, skip: bool = False) -> ParsedFilters:
         """Parse records; one that cannot be read raises, or is noted if ``skip`` is set."""
         questions = cls(name)
         for record in records:
@@ -70,7 +70,7 @@ class Questions:
         return questions
 
     @classmethod
-    def single(cls, text: str) -> Questions:
+    def single(cls, text: str) -> ParsedFilters:
         """Take one filter from the command line."""
         return cls.of("", [Record(text, "filter", "default", None, 0, "")])
 
@@ -132,7 +132,7 @@ def _without_row(error: EventError) -> str:
 
 
 def open_events(
-    questions: Questions,
+    questions: ParsedFilters,
     file: EventFile,
     schema: Schema | None,
     zone: str | None,
@@ -158,7 +158,7 @@ def open_events(
 
 
 def prepare(
-    questions: Questions,
+    questions: ParsedFilters,
     first: Batch | None,
     name: str,
     schema: Schema | None,
@@ -196,7 +196,7 @@ def _column(batch: Batch, name: str) -> Any:
     return column_at(batch.columns, name) if column is None else column
 
 
-def _subscribe_table(engine: Engine, questions: Questions) -> bool:
+def _subscribe_table(engine: Engine, questions: ParsedFilters) -> bool:
     """Add all subscriptions at once; if that fails, add none and return False: one by one shows which is wrong."""
     records = [record for record, _ in questions.records]
     texts = [record.source for record in records if isinstance(record.source, str) and record.expires is None]
@@ -211,7 +211,7 @@ def _subscribe_table(engine: Engine, questions: Questions) -> bool:
     return True
 
 
-def demand_columns(questions: Questions, file: EventFile) -> None:
+def demand_columns(questions: ParsedFilters, file: EventFile) -> None:
     """Raise if a filter names a column that the file does not have; files without a header are not checked."""
     if not file.has_header:
         return
@@ -228,7 +228,7 @@ def _no_column(leaf: Leaf, record: Record, file: EventFile) -> SubscriptionError
     return SubscriptionError(problem, leaf.attribute, None, text, leaf.span[0] if leaf.span else None)
 
 
-def warn_of_unseen(questions: Questions, file: EventFile) -> None:
+def warn_of_unseen(questions: ParsedFilters, file: EventFile) -> None:
     """Report, after all events were read, which attributes of the filters no event had."""
     unseen = [name for name in questions.kinds if name != ALL_STRINGS and with_roots([name]).isdisjoint(file.names)]
     if len(unseen) == 1:

@@ -12,7 +12,7 @@ import typer
 from tamis.cli.options import Json, SchemaPath, Subscriptions, examples, read_schema
 
 if TYPE_CHECKING:
-    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.model.schema import Schema
     from tamis.model.subscription import Subscription
     from tamis.reduction import Reduction
@@ -105,13 +105,13 @@ def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Sch
     from json import dumps
 
     from tamis.algebra.sources import as_subscriptions
-    from tamis.cli.filters.prepare import Questions
+    from tamis.cli.filters.prepare import ParsedFilters
     from tamis.errors import SubscriptionError, TableError
     from tamis.files import SubscriptionFile
     from tamis.model.values import UnfitError, moment
 
     file = SubscriptionFile(path)
-    questions = Questions.of(file.name, file)
+    questions = ParsedFilters.of(file.name, file)
     if not questions.records:
         raise TableError(f"{file.name}: there is no subscription in it")
     try:
@@ -132,7 +132,7 @@ def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Sch
     return compiled, learned
 
 
-def _name_culprit(questions: Questions, schema: Schema | None) -> None:
+def _name_culprit(questions: ParsedFilters, schema: Schema | None) -> None:
     """Raise the error of the first bad subscription, with its position in the file."""
     from tamis.algebra.sources import as_subscription
     from tamis.errors import SubscriptionError

@@ -34,13 +34,13 @@ def try_filter(
     fix: Fix = False,
 ) -> None:
     """Count the events of a file that match one filter, and show the first of them."""
-    from tamis.cli.filters.prepare import Questions, demand_columns, open_events, warn_of_unseen
+    from tamis.cli.filters.prepare import ParsedFilters, demand_columns, open_events, warn_of_unseen
     from tamis.cli.filters.reading import Skipped, Stopwatch, watched
     from tamis.files import EventFile
 
     skip = on_bad is OnBad.SKIP
     loaded_schema, text = read_schema(schema, zone), fixed(text, fix)
-    questions, file = Questions.single(text), EventFile(events, skip=skip)
+    questions, file = ParsedFilters.single(text), EventFile(events, skip=skip)
     watch, skipped = Stopwatch(), Skipped()
     prepared, batches = open_events(questions, file, loaded_schema, zone, whole=True)
     if loaded_schema is None:

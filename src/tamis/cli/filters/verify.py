@@ -80,7 +80,7 @@ def _check_version(version: Path | str, key: bytes | None) -> dict[str, Any]:
         saved = snapshot.read(local, key=key)
         unchecked = "the signature was not checked" if is_signed(local) else "not signed"
         proved |= {"checksums": True, "signature": "signed with this key" if key else unchecked}
-        Engine.open(saved, snapshot.Lease(local))
+        Engine.open(saved, snapshot.VersionLease(local))
         proved |= {"structure": True, "sound": True}
     except TamisError as error:
         proved["problem"] = str(error)

@@ -51,7 +51,7 @@ from tamis.engine.snapshot.remote import (
     remote_versions,
 )
 from tamis.engine.snapshot.signing import snapshot_key
-from tamis.engine.snapshot.versions import NO_VERSION, Lease
+from tamis.engine.snapshot.versions import NO_VERSION, VersionLease
 from tamis.engine.stored import Record, StoredSubscriptions
 from tamis.errors import ModelError, SnapshotError
 from tamis.index.protocols import MappedMatcher
@@ -63,12 +63,12 @@ from tamis.model.subscription import Subscription
 __all__ = [
     "FORMAT",
     "MANIFEST",
-    "Lease",
+    "EngineState",
     "Place",
     "Saved",
     "SavedPart",
-    "State",
     "Version",
+    "VersionLease",
     "before_all",
     "building",
     "find_newest",
@@ -88,7 +88,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class EngineState:
     """The state of an engine besides its subscriptions."""
 
     schema: Schema
@@ -101,7 +101,7 @@ class State:
 class Saved:
     """A version that was read."""
 
-    state: State
+    state: EngineState
     parts: list[SavedPart]
 
     def by_namespace(self) -> dict[str, list[SavedPart]]:
@@ -185,7 +185,7 @@ def prune(location: str | Path, *, keep: int = 2, needed: Iterable[str] = (), gr
     return directories.prune(local_path(location), keep=keep, needed=needed)
 
 
-def write(location: str | Path, state: State, spaces: Sequence[Namespace], key: bytes | None = None) -> Version:
+def write(location: str | Path, state: EngineState, spaces: Sequence[Namespace], key: bytes | None = None) -> Version:
     """Write a new version, signed if there is a key, and return it."""
     key = snapshot_key(key)
     with building(location) as place:
@@ -196,7 +196,7 @@ def write(location: str | Path, state: State, spaces: Sequence[Namespace], key: 
 
 def seal(
     place: Place,
-    state: State,
+    state: EngineState,
     parts: Sequence[Part],
     beside: Sequence[str] = (),
     key: bytes | None = None,
@@ -232,7 +232,7 @@ def read(version: Path, parts: Sequence[Part] | None = None, key: bytes | None =
         manifest = msgspec.structs.replace(manifest, parts=list(parts), beside={})
     check_files(version, manifest)
     schema = manifest.read_schema(version)
-    state = State(schema, manifest.learns, manifest.matcher, manifest.next_id)
+    state = EngineState(schema, manifest.learns, manifest.matcher, manifest.next_id)
     return Saved(state, [read_part(version, part, schema) for part in manifest.parts])
 
 

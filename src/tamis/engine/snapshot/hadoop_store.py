@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tamis.engine.snapshot.object_store import Stored
+from tamis.engine.snapshot.object_store import StoredObject
 from tamis.errors import MissingExtraError, SnapshotError
 
 __all__ = ["HadoopStore"]
@@ -109,16 +109,16 @@ class HadoopStore:
         except FileNotFoundError:
             raise SnapshotError(f"{self.uri}/{name}", "the file is gone: was the version pruned?") from None
 
-    def list(self, prefix: str = "") -> list[Stored]:
+    def list(self, prefix: str = "") -> list[StoredObject]:
         """Return the files whose names begin with a prefix."""
 
-        def fetch() -> list[Stored]:
+        def fetch() -> list[StoredObject]:
             root = self._client.files.makeQualified(self._path("")).toString()
             listed, files = [], self._client.files.listFiles(self._path(""), True)
             while files.hasNext():
                 status = files.next()
                 modified = dt.datetime.fromtimestamp(status.getModificationTime() / 1000, dt.UTC)
-                listed.append(Stored(status.getPath().toString()[len(root) + 1 :], status.getLen(), modified))
+                listed.append(StoredObject(status.getPath().toString()[len(root) + 1 :], status.getLen(), modified))
             return listed
 
         try:

@@ -21,7 +21,7 @@ __all__ = [
     "CLOUD_STORES",
     "CloudStore",
     "ObjectStore",
-    "Stored",
+    "StoredObject",
     "is_in_cloud",
     "is_remote",
     "local_path",
@@ -40,7 +40,7 @@ CLOUD_STORES = ", ".join(f"{scheme}://" for scheme in _CLOUD)
 _CHUNK = 8 << 20
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """An object that a store lists."""
 
     name: str
@@ -71,7 +71,7 @@ class ObjectStore(Protocol):
     def download(self, name: str, file: Path, most: int) -> None:
         """Write an object to a new file; `SnapshotError` if there are more than ``most`` bytes."""
 
-    def list(self, prefix: str = "") -> list[Stored]:
+    def list(self, prefix: str = "") -> list[StoredObject]:
         """Return the objects whose names begin with a prefix; only pruning and `tamis verify` look at lists."""
 
     def delete(self, names: Iterable[str]) -> None:
@@ -196,12 +196,14 @@ class CloudStore:
         except FileNotFoundError:
             raise SnapshotError(f"{self.uri}/{name}", "the object is gone: was the version pruned?") from None
 
-    def list(self, prefix: str = "") -> list[Stored]:
+    def list(self, prefix: str = "") -> list[StoredObject]:
         """Return the objects whose names begin with a prefix; only pruning and `tamis verify` look at lists."""
 
-        def fetch() -> list[Stored]:
+        def fetch() -> list[StoredObject]:
             pages = self._api.list(self._store, prefix or None)
-            return [Stored(entry["path"], entry["size"], entry["last_modified"]) for page in pages for entry in page]
+            return [
+                StoredObject(entry["path"], entry["size"], entry["last_modified"]) for page in pages for entry in page
+            ]
 
         return self._checked(prefix, fetch)
 

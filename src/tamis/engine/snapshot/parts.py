@@ -28,7 +28,7 @@ from tamis.engine.snapshot.array_file import map_arrays, write_arrays
 from tamis.engine.snapshot.manifest import IdKind, Part, measure
 from tamis.engine.stored import COLUMNS, find_problem, record_table
 from tamis.errors import SnapshotError
-from tamis.index.protocols import MappedMatcher, Matcher, SavedRows
+from tamis.index.protocols import EventMatcher, MappedMatcher, SavedRows
 from tamis.index.saved_arrays import Ascending, Declared, SavedArrays
 from tamis.model.language.unbind import format_filters
 from tamis.model.schema import Schema
@@ -154,7 +154,7 @@ class _Writer:
     space: Namespace
     schema: Schema
 
-    def write(self, first: int, stop: int, matcher: Matcher) -> Part:
+    def write(self, first: int, stop: int, matcher: EventMatcher) -> Part:
         blocks, removed = self.space.ids.to_state(first, stop)
         packed = matcher.to_arrays() if isinstance(matcher, MappedMatcher) else None
         listed = self.space.ids.listed_rows()

@@ -22,7 +22,17 @@ from pathlib import Path
 from tamis.engine.snapshot.manifest import MANIFEST, read_manifest
 from tamis.errors import SnapshotConflictError, SnapshotError
 
-__all__ = ["NO_VERSION", "Lease", "building", "find_newest", "newest", "prune", "publish", "version_at", "versions"]
+__all__ = [
+    "NO_VERSION",
+    "VersionLease",
+    "building",
+    "find_newest",
+    "newest",
+    "prune",
+    "publish",
+    "version_at",
+    "versions",
+]
 
 _VERSION = re.compile(r"v(\d{6,})")
 _BUILDING = ".building-"
@@ -151,7 +161,7 @@ def _conflict(directory: Path, after: Path) -> SnapshotConflictError:
     return SnapshotConflictError(str(directory), problem)
 
 
-class Lease:
+class VersionLease:
     """Keeps `prune` from removing a version, as long as this object lives."""
 
     def __init__(self, version: Path) -> None:

@@ -1,6 +1,6 @@
 """The ball index: exact searches among the balls of one vector attribute, which can be added and removed.
 
-A small *fresh* part takes single additions and is scanned; when it is full it becomes a `Part` together with the
+A small *fresh* part takes single additions and is scanned; when it is full it becomes a `BallPart` together with the
 parts no larger than it, so a ball is laid out again about log(n) times in its life. Readers take ``_state`` once;
 the writer replaces it. Removing clears a byte that all see at once.
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tamis.algebra.proofs.balls import distance_at_most
 from tamis.index.balls.arrays import ROOM, Columns, FreshBalls
-from tamis.index.balls.part import Part
+from tamis.index.balls.part import BallPart
 from tamis.index.balls.projections import Projections
 from tamis.index.balls.search import Search
 from tamis.index.balls.ways import Choice
@@ -46,7 +46,7 @@ _ROUNDING: Final = 1e-6
 class _State(NamedTuple):
     """The balls as a reader sees them."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[BallPart, ...]
     fresh: FreshBalls
 
 
@@ -106,7 +106,7 @@ class BallIndex:
         balls, slot = location
         balls.remove(slot)
         self._n -= 1
-        if isinstance(balls, Part) and balls.n_dead > _MOST_DEAD * balls.n_slots:
+        if isinstance(balls, BallPart) and balls.n_dead > _MOST_DEAD * balls.n_slots:
             others = tuple(part for part in self._state.parts if part is not balls)
             again = (self._lay_out(balls.living()),) if len(balls) else ()
             self._state = self._state._replace(parts=others + again)
@@ -223,8 +223,8 @@ class BallIndex:
         self._costs += (len(radii), *search.counts())
         return pairs
 
-    def _place(self, row: int) -> tuple[Part | FreshBalls, int] | None:
-        every: list[Part | FreshBalls] = [self._state.fresh, *self._state.parts]
+    def _place(self, row: int) -> tuple[BallPart | FreshBalls, int] | None:
+        every: list[BallPart | FreshBalls] = [self._state.fresh, *self._state.parts]
         for balls in every:
             slot = balls.find(row)
             if slot is not None:
@@ -250,8 +250,8 @@ class BallIndex:
         made = [self._lay_out(_joined(gathered))] if total else []
         self._state = _State((*kept, *made), FreshBalls(self.projections.d))
 
-    def _lay_out(self, columns: Columns) -> Part:
-        return Part.build(columns, self.projections, points=self._points, wanted=self._way)
+    def _lay_out(self, columns: Columns) -> BallPart:
+        return BallPart.build(columns, self.projections, points=self._points, wanted=self._way)
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:

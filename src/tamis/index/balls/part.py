@@ -27,7 +27,7 @@ from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import balls as kernels
 from tamis.kernels import directory as at
 
-__all__ = ["Part"]
+__all__ = ["BallPart"]
 
 _FloatArray = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class _Trees(NamedTuple):
     tables: npt.NDArray[np.int64]
 
 
-class Part(BallArrays):
+class BallPart(BallArrays):
     """Balls ordered for one search method; ``choice`` has the method and the reason."""
 
     def __init__(self, columns: Columns, projections: Projections, choice: Choice) -> None:
@@ -69,7 +69,7 @@ class Part(BallArrays):
             self.choice = Choice("scan", choice.pass_share, "some balls are too far from the typical one for float32")
 
     @classmethod
-    def build(cls, columns: Columns, projections: Projections, *, points: bool, wanted: str = "auto") -> Part:
+    def build(cls, columns: Columns, projections: Projections, *, points: bool, wanted: str = "auto") -> BallPart:
         """Return a part with the search method that suits the balls."""
         return cls(columns, projections, choose_way(*columns[1:], projections, points=points, wanted=wanted))
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tamis.algebra.proofs.balls import distance_at_most
 from tamis.index.balls.projections import Projections
-from tamis.kernels.balls import CANDIDATES, COVERS, DOUBTS, VERIFIED, Hits, Queries, Scratch
+from tamis.kernels.balls import CANDIDATES, COVERS, DOUBTS, VERIFIED, BallScratch, Hits, Queries
 
 __all__ = ["Search", "SearchCounts"]
 
@@ -45,7 +45,7 @@ class Search:
         low, high = projections.rectangles(centers, radii, inner=True)
         self.queries = Queries(centers, radii, low, high)
         self.first = first
-        self.scratch = Scratch(np.empty((2, projections.k), np.int16), np.empty(_STACK, np.int64))
+        self.scratch = BallScratch(np.empty((2, projections.k), np.int16), np.empty(_STACK, np.int64))
         self.n_rational = 0
         self._done = np.zeros(len(radii), np.uint8)
         self._counts = np.zeros(4, np.int64)

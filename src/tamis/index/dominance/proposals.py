@@ -13,7 +13,7 @@ from tamis.index.dominance.corners import CornerIndex
 from tamis.index.dominance.outline import Place, Side
 from tamis.index.dominance.patterns.literal_axes import LiteralAxes
 from tamis.index.dominance.sides import asked_sides, fits_of, stretched, texts_of
-from tamis.index.dominance.space import Fit, Space
+from tamis.index.dominance.space import DominanceSpace, Fit
 from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
 
@@ -37,7 +37,7 @@ class Proposals(NamedTuple):
 class ProposingTree:
     """Boxes of components. Proposals miss no cover and nothing that is covered."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: DominanceSpace) -> None:
         self.space = space
         self.tree = CornerIndex(1)
         #: Sets of relations that stored conditions have, by attribute.

@@ -15,9 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import outline_of
-from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.space import Corners, DominanceSpace
 from tamis.index.dominance.splitting.components import Decomposition, are_linked, decompose
-from tamis.index.dominance.store import AskedComponents, BoxStore, ComponentStore, HullStore, LeastCoverers, Pairs
+from tamis.index.dominance.store import (
+    AskedComponents,
+    BoxStore,
+    ComponentPairs,
+    ComponentStore,
+    HullStore,
+    LeastCoverers,
+)
 from tamis.index.protocols import NO_ROWS, Filtered, Rows
 from tamis.kernels.polygons.region_tests import YES
 from tamis.model.subscription import Filter
@@ -41,7 +48,7 @@ class RowStore:
     """Subscriptions by row. Candidates miss no cover and nothing that is covered; sure ones need no proof."""
 
     def __init__(self) -> None:
-        self.space = Space()
+        self.space = DominanceSpace()
         self.boxes = BoxStore(self.space)
         self._parts = ComponentStore(self.space)
         self._hulls = HullStore(self.space)
@@ -206,7 +213,7 @@ class RowStore:
     def find_covered_by_boxes(self, options: Sequence[_FloatArray], n: int) -> list[tuple[Rows, Rows]]:
         """Return what `find_covered` does of ``n`` boxes all of whose ends are meant, unless some rows are loose.
 
-        A row that is covered fits one of ``options``, float64[4, n, axes] each (`Space.fitting`).
+        A row that is covered fits one of ``options``, float64[4, n, axes] each (`DominanceSpace.fitting`).
         """
         sure: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
         maybe: list[list[Rows]] = [[NO_ROWS] for _ in range(n)]
@@ -278,7 +285,7 @@ def _count_one_each(rows: Rows) -> _IntArray:
     return np.ones(len(rows), np.int64)
 
 
-def _joined(pairs: Pairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
+def _joined(pairs: ComponentPairs, owner: _IntArray, counts: _IntArray, whole: _BoolArray) -> Candidates:
     """Return the rows that have something around each component of a question; sure if that is sure of each."""
     sure = pairs.verdicts == YES
     if counts.max(initial=0) <= 1 and pairs.rows is pairs.stored:
@@ -319,7 +326,7 @@ def _merged(candidates: Sequence[Candidates]) -> Candidates:
 
 
 def _whole_rows(
-    pairs: Pairs, owner: _IntArray, counts_of: Callable[[Rows], _IntArray]
+    pairs: ComponentPairs, owner: _IntArray, counts_of: Callable[[Rows], _IntArray]
 ) -> Iterator[tuple[int, Rows, _BoolArray]]:
     """Yield for each question the rows all of whose components were found, and whether each is surely covered.
 

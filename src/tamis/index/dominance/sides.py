@@ -17,7 +17,7 @@ from tamis.geometry.relations import relation_set
 from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
 from tamis.index.dominance.patterns.literal_axes import required_keys
 from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
-from tamis.index.dominance.space import Fit, Space
+from tamis.index.dominance.space import DominanceSpace, Fit
 from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.axes import string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -52,7 +52,7 @@ def texts_of(component: Component) -> dict[str, str]:
     return component.texts | component.witnesses if component.witnesses else component.texts
 
 
-def asked_sides(component: Component, space: Space, classes: dict[str, set[int]]) -> dict[Place, Side]:
+def asked_sides(component: Component, space: DominanceSpace, classes: dict[str, set[int]]) -> dict[Place, Side]:
     """Return what the box of every coverer contains; ``classes`` are the stored sets of relations by attribute."""
     if not (component.witnesses or component.regions or component.balls):
         sides = dict(component.sides)
@@ -108,7 +108,9 @@ def stretched(sides: dict[Place, Side], component: Component, steps: float) -> d
     return moved
 
 
-def fits_of(component: Component, space: Space, classes: dict[str, set[int]], strict: bool) -> list[dict[Place, Fit]]:
+def fits_of(
+    component: Component, space: DominanceSpace, classes: dict[str, set[int]], strict: bool
+) -> list[dict[Place, Fit]]:
     """Return boxes one of which everything that is covered fits; ``strict``: ends that tie do not count."""
     sides = stretched(component.sides, component, -1.0) if strict else component.sides
     options: list[list[dict[Place, Fit]]] = [
@@ -132,7 +134,7 @@ def _inside(side: Side) -> Fit:
     return Fit(side[0], side[1], side[0], side[1])
 
 
-def _value_fits(place: Place, side: Side, component: Component, space: Space) -> list[dict[Place, Fit]]:
+def _value_fits(place: Place, side: Side, component: Component, space: DominanceSpace) -> list[dict[Place, Fit]]:
     name, part = place
     if part == "?":
         return [{place: _inside(side)}] if space.has(place) else []
@@ -148,7 +150,9 @@ def _value_fits(place: Place, side: Side, component: Component, space: Space) ->
     return options
 
 
-def _equated_fits(name: str, fits: dict[Place, Fit], component: Component, space: Space) -> list[dict[Place, Fit]]:
+def _equated_fits(
+    name: str, fits: dict[Place, Fit], component: Component, space: DominanceSpace
+) -> list[dict[Place, Fit]]:
     """Return what strings fit that satisfy a pattern: equated ones, if these are few, and ranges of others."""
     codes = space.strings.find(key for key in required_keys(component) if key.attribute == name)
     if codes is None or len(codes) > _MOST_STRINGS:
@@ -167,7 +171,7 @@ def _equated_fits(name: str, fits: dict[Place, Fit], component: Component, space
 
 
 def _region_fits(
-    conditions: Sequence[Spatial], space: Space, classes: dict[str, set[int]]
+    conditions: Sequence[Spatial], space: DominanceSpace, classes: dict[str, set[int]]
 ) -> Iterator[list[dict[Place, Fit]]]:
     """Yield for one condition on each attribute the boxes of all conditions that may imply it."""
     drivers: dict[str, Spatial] = {}
@@ -200,7 +204,7 @@ def _bounds_fit(condition: Spatial, inner: int) -> dict[Place, Fit] | None:
     return fits
 
 
-def _ball_fits(balls: Sequence[Ball], space: Space) -> Iterator[list[dict[Place, Fit]]]:
+def _ball_fits(balls: Sequence[Ball], space: DominanceSpace) -> Iterator[list[dict[Place, Fit]]]:
     drivers: dict[str, Ball] = {}
     for ball in balls:
         if not ball.negated:

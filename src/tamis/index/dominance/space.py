@@ -23,7 +23,7 @@ from tamis.model.subscription import Filter, Values
 from tamis.model.tables import SubscriptionTable
 from tamis.model.value_set import ValueSet
 
-__all__ = ["SILENT", "Corners", "Fit", "Space", "asked_columns", "fitting_columns", "stored_columns"]
+__all__ = ["SILENT", "Corners", "DominanceSpace", "Fit", "asked_columns", "fitting_columns", "stored_columns"]
 
 _FloatArray = npt.NDArray[np.float64]
 Corners = tuple[_FloatArray, _FloatArray]
@@ -43,12 +43,12 @@ class Fit(NamedTuple):
     hi: float
 
 
-class Space:
+class DominanceSpace:
     """Numbers the places of outlines and the strings that are equated.
 
     >>> from tamis.index.dominance.outline import outline_of
     >>> from tamis.model.language.compiler import compile_text
-    >>> space = Space()
+    >>> space = DominanceSpace()
     >>> space.stored(outline_of(compile_text("x >= 1 AND s = 'a'").filters))[0].shape
     (3,)
     """
@@ -205,14 +205,14 @@ class Space:
         return lo, hi
 
 
-def stored_columns(space: Space, columns: TextColumns) -> Corners:
+def stored_columns(space: DominanceSpace, columns: TextColumns) -> Corners:
     """Return the corners float64[n, axes] of closed ranges that are to be added. Makes axes and codes."""
     space.name_strings((name, text) for name, texts in columns.strings.items() for text in texts)
     space.name_places(_places(columns), {})
     return _spread_columns(space, columns, -math.inf, math.inf)
 
 
-def asked_columns(space: Space, columns: TextColumns) -> Corners:
+def asked_columns(space: DominanceSpace, columns: TextColumns) -> Corners:
     """Return the corners of closed ranges, for a question; free axes are NaN."""
     lo, hi = _spread_columns(space, columns, math.nan, math.nan)
     for name in (*columns.ranges, *columns.strings):
@@ -224,15 +224,18 @@ def asked_columns(space: Space, columns: TextColumns) -> Corners:
     return lo, hi
 
 
-def fitting_columns(space: Space, columns: TextColumns) -> list[_FloatArray]:
-    """Return what all boxes fit that closed ranges cover: one of these, float64[4, n, axes]; see `Space.fitting`."""
+def fitting_columns(space: DominanceSpace, columns: TextColumns) -> list[_FloatArray]:
+    """Return what all boxes fit that closed ranges cover: one of these, float64[4, n, axes].
+
+    See `DominanceSpace.fitting`.
+    """
     by_attribute = [*_range_options(space, columns), *_string_options(space, columns)]
     return [
         _fitting_sides(space, itertools.chain(*sides), len(columns.rows)) for sides in itertools.product(*by_attribute)
     ]
 
 
-def _fitting_sides(space: Space, sides: Iterable[_ColumnSide], n: int) -> _FloatArray:
+def _fitting_sides(space: DominanceSpace, sides: Iterable[_ColumnSide], n: int) -> _FloatArray:
     """Return what boxes fit that lie in the sides of ``n`` others, float64[4, n, axes]."""
     corner = np.empty((4, n, len(space)))
     corner[0], corner[1], corner[2:] = ANY_VALUE, math.inf, math.nan
@@ -242,13 +245,13 @@ def _fitting_sides(space: Space, sides: Iterable[_ColumnSide], n: int) -> _Float
     return corner
 
 
-def _range_options(space: Space, columns: TextColumns) -> Iterator[list[list[_ColumnSide]]]:
+def _range_options(space: DominanceSpace, columns: TextColumns) -> Iterator[list[list[_ColumnSide]]]:
     for name, (low, high) in columns.ranges.items():
         axis = space.axis_of.get((name, ""))
         yield [] if axis is None else [[(axis, np.maximum(low, PRESENT[0]), high)]]
 
 
-def _string_options(space: Space, columns: TextColumns) -> Iterator[list[list[_ColumnSide]]]:
+def _string_options(space: DominanceSpace, columns: TextColumns) -> Iterator[list[list[_ColumnSide]]]:
     """Yield for each attribute what an equated string covers: the same string, or a pattern that it may satisfy."""
     for name, texts in columns.strings.items():
         keys, options = np.array([string_key(text) for text in texts]), list[list[_ColumnSide]]()
@@ -260,7 +263,7 @@ def _string_options(space: Space, columns: TextColumns) -> Iterator[list[list[_C
         yield options
 
 
-def _spread_columns(space: Space, columns: TextColumns, lowest: float, highest: float) -> Corners:
+def _spread_columns(space: DominanceSpace, columns: TextColumns, lowest: float, highest: float) -> Corners:
     """Return closed ranges on the axes that are known; one-sided ranges demand a value."""
     n = len(columns.rows)
     lo, hi = np.full((n, len(space)), lowest), np.full((n, len(space)), highest)

@@ -23,14 +23,14 @@ from tamis.index.dominance.patterns.literal_axes import known_texts, required_ke
 from tamis.index.dominance.proposals import Proposals, ProposingTree, TieCounts
 from tamis.index.dominance.region_sides import ALL
 from tamis.index.dominance.sides import component_sides
-from tamis.index.dominance.space import Corners, Space
+from tamis.index.dominance.space import Corners, DominanceSpace
 from tamis.index.dominance.splitting.components import Component
 from tamis.index.protocols import NO_ROWS, Rows
 from tamis.kernels.covering.joining import Marks, join_components
 from tamis.kernels.polygons.region_tests import NO, OPEN, YES
 from tamis.model.subscription import Filter, Like
 
-__all__ = ["AskedComponents", "BoxStore", "ComponentStore", "HullStore", "LeastCoverers", "Pairs"]
+__all__ = ["AskedComponents", "BoxStore", "ComponentPairs", "ComponentStore", "HullStore", "LeastCoverers"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ _DEAD: Final = 4_096
 _FEW: Final = 64
 
 
-class Pairs(NamedTuple):
+class ComponentPairs(NamedTuple):
     """Pairs of a component in question and a stored one (row and number), with a verdict: YES or OPEN."""
 
     question: _IntArray
@@ -105,7 +105,7 @@ class BoxStore(ProposingTree):
         lower = rows < best[question]
         return LeastCoverers(best, question[lower], rows[lower])
 
-    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
+    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> ComponentPairs:
         """Return rows that may cover the components, or (not ``outwards``) that they may cover; none is left out."""
         exact = np.array([component.exact_numbers for component in components], np.bool_)
         find = self.find_around if outwards else self.find_inside
@@ -114,12 +114,12 @@ class BoxStore(ProposingTree):
         if not outwards:  # a box implies no condition
             plain &= [not (component.regions or component.balls) for component in components]
         verdicts = np.where(sure & plain[question], YES, OPEN).astype(np.int8)
-        return Pairs(question, stored, stored, verdicts)
+        return ComponentPairs(question, stored, stored, verdicts)
 
-    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
+    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> ComponentPairs:
         """Return the rows that boxes cover whose ends are all meant; see `ProposingTree.find_fitting`."""
         question, stored = self.find_fitting(options)
-        return Pairs(question, stored, stored, np.full(len(stored), YES, np.int8))
+        return ComponentPairs(question, stored, stored, np.full(len(stored), YES, np.int8))
 
 
 class HullStore(ProposingTree):
@@ -136,7 +136,7 @@ class HullStore(ProposingTree):
 class ComponentStore:
     """Subscriptions in components. Cost: a walk of the tree per component, and what it proposes."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: DominanceSpace) -> None:
         self.boxes = ProposingTree(space)
         self._attributes: dict[str, int] = {}
         self._conditions = Conditions(self._attributes)
@@ -192,7 +192,7 @@ class ComponentStore:
         """Whether most components are dead, so that the store is better created again."""
         return self._n > _DEAD + 2 * len(self.boxes)
 
-    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> Pairs:
+    def find_pairs(self, components: Sequence[Component], *, outwards: bool) -> ComponentPairs:
         """Return stored components that may cover the given ones, or (not ``outwards``) that they may cover.
 
         None is left out that does, or that they do.
@@ -227,7 +227,7 @@ class ComponentStore:
             proposals.append(Proposals(question[keep] + number, stored[keep], sure[keep]))
         return Proposals(*(np.concatenate(columns) for columns in zip(*proposals, strict=True)))
 
-    def find_pairs_of_boxes(self, lo: _FloatArray, hi: _FloatArray) -> Pairs:
+    def find_pairs_of_boxes(self, lo: _FloatArray, hi: _FloatArray) -> ComponentPairs:
         """Return the components that may cover boxes whose ends are all meant, float64[n, axes]."""
         if not self._spans:
             return _NO_PAIRS
@@ -264,7 +264,7 @@ class ComponentStore:
         count = join_components(components, offsets, proposed, self._row_of, marks, best, undecided)
         return LeastCoverers(best, undecided[0, :count], undecided[1, :count])
 
-    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> Pairs:
+    def find_pairs_inside(self, options: Sequence[_FloatArray]) -> ComponentPairs:
         """Return the components that boxes may cover whose ends are all meant; see `ProposingTree.find_fitting`."""
         question, stored = self.boxes.find_fitting(options)
         exact = _NUMBERS | _STRINGS | _PLAIN
@@ -308,16 +308,16 @@ class ComponentStore:
             return self._conditions.decide(stored, own_conditions, question)
         return own_conditions.decide(question, self._conditions, stored)
 
-    def _judged(self, question: _IntArray, stored: Rows, sure: _BoolArray, implied: Verdicts) -> Pairs:
+    def _judged(self, question: _IntArray, stored: Rows, sure: _BoolArray, implied: Verdicts) -> ComponentPairs:
         """Return the pairs whose conditions may be implied."""
         verdicts = np.where(sure & (implied == YES), YES, OPEN).astype(np.int8)
         keep = implied != NO
         if not keep.all():
             question, stored, verdicts = question[keep], stored[keep], verdicts[keep]
-        return Pairs(question, self._row_of[stored], stored, verdicts)
+        return ComponentPairs(question, self._row_of[stored], stored, verdicts)
 
 
-_NO_PAIRS: Final = Pairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np.int8))
+_NO_PAIRS: Final = ComponentPairs(np.zeros(0, np.int64), NO_ROWS, NO_ROWS, np.zeros(0, np.int8))
 #: A component without conditions.
 _A_BOX: Final = Component(Filter(), {}, {}, {}, (), (), True, True)
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tamis.curves.cells import DEFAULT_BITS, Cells
 from tamis.index.mics.space import ContentSpace, SpaceAxis
 from tamis.index.mics.spans import sides_of, spans_of
-from tamis.index.packed.axes import Axes, Axis, Part
+from tamis.index.packed.axes import AttributePart, Axes, Axis
 from tamis.model.schema import Event
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Spatial, Subscription, Values
 
@@ -100,7 +100,7 @@ def selectivity(filters: Iterable[Filter], axis: SpaceAxis, weights: npt.NDArray
 
 def _values_on(axis: Axis, events: Sequence[Event]) -> npt.NDArray[np.float64] | None:
     """Return the values of events on an axis, NaN where they have none; None without events, or for regions."""
-    if not events or axis.part in (Part.X, Part.Y):
+    if not events or axis.part in (AttributePart.X, AttributePart.Y):
         return None
     axes = Axes()
     axes.number(axis.attribute, axis.part, axis.i)
@@ -122,11 +122,13 @@ def _axes_of(constraint: Constraint) -> Iterator[Axis]:
     """Yield the axes that a constraint can bound."""
     name = constraint.attribute
     if isinstance(constraint, Values) and constraint.allowed.cuts:
-        yield Axis(name, Part.KEY if isinstance(constraint.allowed.cuts[0][0], str) else Part.NUMBER)
+        yield Axis(name, AttributePart.KEY if isinstance(constraint.allowed.cuts[0][0], str) else AttributePart.NUMBER)
     elif isinstance(constraint, Like):
-        yield Axis(name, Part.KEY)
+        yield Axis(name, AttributePart.KEY)
     elif isinstance(constraint, Spatial):
-        yield Axis(name, Part.X)
-        yield Axis(name, Part.Y)
+        yield Axis(name, AttributePart.X)
+        yield Axis(name, AttributePart.Y)
     elif isinstance(constraint, Ball):
-        yield from islice((Axis(name, Part.COORDINATE, i) for i in range(len(constraint.center))), _COORDINATES)
+        yield from islice(
+            (Axis(name, AttributePart.COORDINATE, i) for i in range(len(constraint.center))), _COORDINATES
+        )

@@ -25,7 +25,7 @@ from tamis.curves.hilbert import MAX_RANGES, HilbertCurve
 from tamis.curves.runs import NO_RUNS, Runs, coarsened, merged
 from tamis.errors import ModelError, SchemaError
 from tamis.index.mics.spans import boxes_of_cells
-from tamis.index.packed.axes import Axes, Axis, Part
+from tamis.index.packed.axes import AttributePart, Axes, Axis
 from tamis.index.packed.points_of import points_of
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Subscription
@@ -38,7 +38,7 @@ __all__ = ["ContentSpace", "SpaceAxis"]
 SpaceAxis = tuple[Axis, Cells]
 
 #: Which side of an attribute has cells, by the form of its values.
-_PARTS = {Form.NUMBER: Part.NUMBER, Form.TEXT: Part.KEY}
+_PARTS = {Form.NUMBER: AttributePart.NUMBER, Form.TEXT: AttributePart.KEY}
 
 
 class ContentSpace:
@@ -164,7 +164,8 @@ class ContentSpace:
         try:
             read = msgspec.json.decode(text, type=dict[str, list[tuple[str, str, int, int, bool, tuple[float, ...]]]])
             axes = [
-                (Axis(name, Part(part), i), Cells(cuts, bits, null)) for name, part, i, bits, null, cuts in read["axes"]
+                (Axis(name, AttributePart(part), i), Cells(cuts, bits, null))
+                for name, part, i, bits, null, cuts in read["axes"]
             ]
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
             raise ModelError(f"a content space is JSON text as to_json writes it: {error}") from None

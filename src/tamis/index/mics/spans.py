@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import shapely
 
 from tamis.curves.cells import Cells, Span
-from tamis.index.packed.axes import Axis, Part, float_above, float_below, string_key
+from tamis.index.packed.axes import AttributePart, Axis, float_above, float_below, string_key
 from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Ball, Constraint, Filter, Like, Relation, Spatial, Values
 from tamis.model.value_set import Cut, ValueSet
@@ -49,7 +49,7 @@ def spans_of(filter: Filter, axis: Axis, cells: Cells) -> list[Span]:
     spans = [cells.everything]
     for constraint in filter.constraints:
         if constraint.attribute == axis.attribute:
-            spans = _met(spans, _spans(constraint, axis, cells), spread=axis.part in (Part.X, Part.Y))
+            spans = _met(spans, _spans(constraint, axis, cells), spread=axis.part in (AttributePart.X, AttributePart.Y))
     return spans
 
 
@@ -99,7 +99,7 @@ def sides_of(constraint: Constraint, axis: Axis) -> list[Side]:
 
 def _value_sides(allowed: ValueSet, axis: Axis) -> list[Side]:
     is_text = bool(allowed.cuts) and isinstance(allowed.cuts[0][0], str)
-    if allowed.cuts and is_text != (axis.part is Part.KEY):
+    if allowed.cuts and is_text != (axis.part is AttributePart.KEY):
         return [_WHOLE]
     return [(_lower(start), _upper(stop)) for start, stop in allowed.intervals()]
 
@@ -126,22 +126,22 @@ def _like_side(constraint: Like, axis: Axis) -> Side:
         return _WHOLE
     pieces = like_pattern(constraint.pattern).pieces
     start = "".join(itertools.takewhile(lambda character: character is not None, pieces[0]))  # type: ignore[arg-type]
-    if constraint.negated or not start or axis.part is not Part.KEY:
+    if constraint.negated or not start or axis.part is not AttributePart.KEY:
         return _WHOLE
     longest = start.encode()[:_KEY_LENGTH].ljust(_KEY_LENGTH, b"\xff")
     return string_key(start), float(int.from_bytes(longest, "big"))
 
 
 def _spatial_side(constraint: Spatial, axis: Axis) -> Side:
-    if Relation.DISJOINT in constraint.relations or axis.part not in (Part.X, Part.Y):
+    if Relation.DISJOINT in constraint.relations or axis.part not in (AttributePart.X, AttributePart.Y):
         return _WHOLE
     bounds = shapely.bounds(constraint.region)
-    side = 0 if axis.part is Part.X else 1
+    side = 0 if axis.part is AttributePart.X else 1
     return float(bounds[side]), float(bounds[side + 2])
 
 
 def _ball_side(constraint: Ball, axis: Axis) -> Side:
-    if constraint.negated or axis.part is not Part.COORDINATE or axis.i >= len(constraint.center):
+    if constraint.negated or axis.part is not AttributePart.COORDINATE or axis.i >= len(constraint.center):
         return _WHOLE
     middle = constraint.center[axis.i]
     lo = math.nextafter(middle - constraint.radius, -math.inf)

@@ -37,13 +37,23 @@ from tamis.model.types import Form, Vector
 from tamis.model.types.string import KEY_BYTES
 from tamis.model.values import Number, Value
 
-__all__ = ["COORDINATES", "SIDES", "Axes", "AxesState", "Axis", "Part", "float_above", "float_below", "string_key"]
+__all__ = [
+    "COORDINATES",
+    "SIDES",
+    "AttributePart",
+    "Axes",
+    "AxesState",
+    "Axis",
+    "float_above",
+    "float_below",
+    "string_key",
+]
 
 #: Coordinates of a vector that get an axis; more axes would hardly rule out more.
 COORDINATES = 4
 
 
-class Part(enum.Enum):
+class AttributePart(enum.Enum):
     """The part of an attribute that an axis represents."""
 
     NUMBER = "number"
@@ -61,27 +71,27 @@ class Part(enum.Enum):
 
 #: Where the low and the high end of an event on an axis of a region stand among min x, min y, max x, max y.
 SIDES = {
-    Part.X: (0, 2),
-    Part.Y: (1, 3),
-    Part.X_MIN: (0, 0),
-    Part.Y_MIN: (1, 1),
-    Part.X_MAX: (2, 2),
-    Part.Y_MAX: (3, 3),
+    AttributePart.X: (0, 2),
+    AttributePart.Y: (1, 3),
+    AttributePart.X_MIN: (0, 0),
+    AttributePart.Y_MIN: (1, 1),
+    AttributePart.X_MAX: (2, 2),
+    AttributePart.Y_MAX: (3, 3),
 }
 
 #: The axes on which a point lies at its x, and at either coordinate; in tuples, which are searched by identity.
-_X = (Part.X, Part.X_MIN, Part.X_MAX)
-_X_OR_Y = (*_X, Part.Y, Part.Y_MIN, Part.Y_MAX)
+_X = (AttributePart.X, AttributePart.X_MIN, AttributePart.X_MAX)
+_X_OR_Y = (*_X, AttributePart.Y, AttributePart.Y_MIN, AttributePart.Y_MAX)
 
 #: Expressions that get an axis: each is computed for every event. The others are evaluated for candidates only.
 MOST_FORMULAS = 256
 
 #: The form of the values that an axis can show.
-_FORMS: dict[Part, Form] = {
-    Part.NUMBER: Form.NUMBER,
-    Part.CODE: Form.TEXT,
-    Part.KEY: Form.TEXT,
-    Part.COORDINATE: Form.VECTOR,
+_FORMS: dict[AttributePart, Form] = {
+    AttributePart.NUMBER: Form.NUMBER,
+    AttributePart.CODE: Form.TEXT,
+    AttributePart.KEY: Form.TEXT,
+    AttributePart.COORDINATE: Form.VECTOR,
     **dict.fromkeys(SIDES, Form.REGION),
 }
 
@@ -94,7 +104,7 @@ class Axis(NamedTuple):
     """One axis: a part of an attribute; ``i`` is the coordinate of a vector."""
 
     attribute: str
-    part: Part
+    part: AttributePart
     i: int = 0
 
 
@@ -125,7 +135,7 @@ class Axes:
     def __iter__(self) -> Iterator[tuple[int, Axis]]:
         return enumerate(self._order)
 
-    def number(self, attribute: str, part: Part, i: int = 0) -> int:
+    def number(self, attribute: str, part: AttributePart, i: int = 0) -> int:
         """Return the number of an axis; a new axis is created."""
         axis = Axis(attribute, part, i)
         number = self._number.get(axis)
@@ -135,9 +145,9 @@ class Axes:
                 self._derived.add(attribute)
                 self._n_formulas += is_formula(attribute)
             self._order.append(axis)
-            is_number = part is Part.NUMBER and attribute not in self._derived
+            is_number = part is AttributePart.NUMBER and attribute not in self._derived
             self._numbers = [*self._numbers, attribute] if is_number and self._numbers is not None else None
-            if part is Part.PRESENT:
+            if part is AttributePart.PRESENT:
                 self.of_presence.add(number)
         return number
 
@@ -166,7 +176,7 @@ class Axes:
         try:
             described, codes = msgspec.convert(state, AxesState)
             for attribute, part, i in described:
-                axes.number(attribute, Part(part), i)
+                axes.number(attribute, AttributePart(part), i)
                 if is_formula(attribute):
                     formula_of(attribute)
         except (msgspec.ValidationError, ValueError) as error:
@@ -181,7 +191,7 @@ class Axes:
         """Return an attribute that has an axis which its type in a schema cannot have; None: there is none."""
         for axis in self._order:
             kind = schema.get(axis.attribute)
-            if kind is None or axis.part is Part.PRESENT:
+            if kind is None or axis.part is AttributePart.PRESENT:
                 continue
             if kind.element.form is not _FORMS[axis.part] or (isinstance(kind, Vector) and axis.i >= kind.n):
                 return axis.attribute
@@ -201,7 +211,7 @@ class Axes:
                 value = _derived_value(event, axis.attribute)
             if value is None or number >= n_axes:
                 continue
-            if type(value) is float and axis.part is Part.NUMBER:  # the usual cases, without a call
+            if type(value) is float and axis.part is AttributePart.NUMBER:  # the usual cases, without a call
                 low[number] = high[number] = value
                 continue
             if type(value) is shapely.Point and axis.part in _X_OR_Y:
@@ -210,7 +220,7 @@ class Axes:
             lower, upper = self._interval(axis, value)
             if lower != upper:
                 high = low.copy() if high is low else high
-                is_point &= axis.part is not Part.NUMBER and type(value) is not tuple
+                is_point &= axis.part is not AttributePart.NUMBER and type(value) is not tuple
             low[number], high[number] = lower, upper
         return low, high, is_point
 
@@ -221,24 +231,24 @@ class Axes:
 
     def _interval(self, axis: Axis, value: Value) -> tuple[float, float]:
         part = axis.part
-        if type(value) is tuple and part is not Part.PRESENT:
+        if type(value) is tuple and part is not AttributePart.PRESENT:
             return self._hull(axis, value)
-        if part is Part.NUMBER and isinstance(value, int | float):
+        if part is AttributePart.NUMBER and isinstance(value, int | float):
             nearest = float(value)
             return (nearest, nearest) if nearest == value else (float_below(value), float_above(value))
-        if part is Part.CODE and isinstance(value, str):
+        if part is AttributePart.CODE and isinstance(value, str):
             code = float(self.codes.get(axis.attribute, {}).get(value, -1))
             return code, code
-        if part is Part.KEY and isinstance(value, str):
+        if part is AttributePart.KEY and isinstance(value, str):
             key = string_key(value)
             return key, key
         if part in SIDES and isinstance(value, shapely.Geometry):
             bounds = shapely.bounds(value)
             low, high = SIDES[part]
             return float(bounds[low]), float(bounds[high])
-        if part is Part.COORDINATE and isinstance(value, np.ndarray):
+        if part is AttributePart.COORDINATE and isinstance(value, np.ndarray):
             return float(value[axis.i]), float(value[axis.i])
-        if part is Part.NUMBER and isinstance(value, Fraction):
+        if part is AttributePart.NUMBER and isinstance(value, Fraction):
             return float_below(value), float_above(value)
         return 0.0, 0.0
 

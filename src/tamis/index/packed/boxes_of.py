@@ -29,7 +29,7 @@ import shapely
 
 from tamis.geometry.spaces import as_ball
 from tamis.geometry.sphere import bounds_of_circle
-from tamis.index.packed.axes import COORDINATES, Axes, Part, float_above, float_below, string_key
+from tamis.index.packed.axes import COORDINATES, AttributePart, Axes, float_above, float_below, string_key
 from tamis.index.packed.texts.literals import groups_of
 from tamis.index.packed.texts.text_index import TextPart
 from tamis.index.packed.texts.trees import SideStep, steps_of
@@ -161,7 +161,7 @@ def _only_ranges(filter: Filter, axes: Axes) -> Sides | None:
         side = _inner(start, stop)
         if side is None:
             return None
-        sides[axes.number(name, Part.NUMBER)] = side
+        sides[axes.number(name, AttributePart.NUMBER)] = side
     return sides
 
 
@@ -250,7 +250,7 @@ def _geometric(constraint: Geometric, axes: Axes) -> _Choice:
     """Return the boxes around a geometry; an event that does not meet them cannot match."""
     if constraint.negated:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
-    x, y = (axes.number(constraint.attribute, part) for part in (Part.X, Part.Y))
+    x, y = (axes.number(constraint.attribute, part) for part in (AttributePart.X, AttributePart.Y))
     sides = sides_of_circle(constraint.geometry.bounds, constraint.distance, (x, y), on_sphere=constraint.on_sphere)
     return _Choice(sides, exact=False)
 
@@ -279,7 +279,7 @@ def _tests_of(constraint: Geometric, axes: Axes) -> list[_Test]:
     name, function = constraint.attribute, constraint.function
     if function not in ("S_INTERSECTS", "S_OVERLAPS") or not is_polygonal(constraint.geometry):
         return []
-    x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
+    x, y = (axes.number(name, part) for part in (AttributePart.X, AttributePart.Y))
     parts = parts_of(constraint.geometry)
     if function == "S_OVERLAPS" or constraint.negated:
         if len(parts) > 1 or parts[0].holes or function == "S_INTERSECTS":
@@ -317,7 +317,7 @@ def _values(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
         return _Choice([_present(name, axes)], exact=True)
     if isinstance(allowed.cuts[0][0], str):
         return _strings(name, allowed, axes, room)
-    axis = axes.number(name, Part.NUMBER)
+    axis = axes.number(name, AttributePart.NUMBER)
     intervals = list(allowed.intervals())
     if len(intervals) > max(room, 1):
         return _Choice([{axis: _outer(intervals[0][0], intervals[-1][1])}], exact=False)
@@ -350,10 +350,10 @@ def _strings(name: str, allowed: ValueSet, axes: Axes, room: int) -> _Choice:
     intervals = list(allowed.intervals())
     texts = [_only_string(start, stop) for start, stop in intervals]
     if len(texts) <= max(room, 1) and all(text is not None for text in texts):
-        axis = axes.number(name, Part.CODE)
+        axis = axes.number(name, AttributePart.CODE)
         codes = [float(axes.code(name, text)) for text in texts if text is not None]
         return _Choice([{axis: (code, code)} for code in codes], exact=True)
-    axis = axes.number(name, Part.KEY)
+    axis = axes.number(name, AttributePart.KEY)
     return _Choice([{axis: _key_side(intervals[0][0], intervals[-1][1])}], exact=False)
 
 
@@ -375,7 +375,7 @@ def _like(constraint: Like, axes: Axes) -> _Choice:
     beginning = "".join(_literal_start(constraint.pattern)) if is_plain else ""
     if not beginning:
         return _Choice([_present(constraint.attribute, axes)], exact=False)
-    axis = axes.number(constraint.attribute, Part.KEY)
+    axis = axes.number(constraint.attribute, AttributePart.KEY)
     longest = beginning.encode()[:6].ljust(6, b"\xff")
     return _Choice([{axis: (string_key(beginning), float(int.from_bytes(longest, "big")))}], exact=False)
 
@@ -393,9 +393,9 @@ def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Ite
     if constraint.relations <= _AROUND:
         around = _merged(sides, _around(constraint, axes))
         if around is not None:
-            yield around, (*tests, (axes.number(name, Part.X_MIN), constraint))
+            yield around, (*tests, (axes.number(name, AttributePart.X_MIN), constraint))
         return
-    x, y = (axes.number(name, part) for part in (Part.X, Part.Y))
+    x, y = (axes.number(name, part) for part in (AttributePart.X, AttributePart.Y))
     open_question = (*tests, (x, constraint))
     allows_far = Relation.DISJOINT in constraint.relations
     if allows_far and room < _FIVE:
@@ -407,11 +407,11 @@ def _near_and_far(box: _Open, constraint: Spatial, axes: Axes, room: int) -> Ite
     if allows_far:
         beside, kept = _meeting(sides, {x: (min_x, max_x)})
         tests = tests if kept else open_question  # the box cannot express above or below: test the relation
-        for part, side in ((Part.X_MAX, _below(min_x)), (Part.X_MIN, _above(max_x))):
+        for part, side in ((AttributePart.X_MAX, _below(min_x)), (AttributePart.X_MIN, _above(max_x))):
             far = _merged(sides, {axes.number(name, part): side})
             if far is not None:
                 yield far, box[1]
-        for part, side in ((Part.Y_MAX, _below(min_y)), (Part.Y_MIN, _above(max_y))):
+        for part, side in ((AttributePart.Y_MAX, _below(min_y)), (AttributePart.Y_MIN, _above(max_y))):
             far = _merged(beside, {axes.number(name, part): side})
             if far is not None:
                 yield far, tests
@@ -422,10 +422,10 @@ def _around(constraint: Spatial, axes: Axes) -> Sides:
     name = constraint.attribute
     min_x, min_y, max_x, max_y = (float(side) for side in shapely.bounds(constraint.region))
     return {
-        axes.number(name, Part.X_MIN): (ANY_VALUE, min_x),
-        axes.number(name, Part.Y_MIN): (ANY_VALUE, min_y),
-        axes.number(name, Part.X_MAX): (max_x, math.inf),
-        axes.number(name, Part.Y_MAX): (max_y, math.inf),
+        axes.number(name, AttributePart.X_MIN): (ANY_VALUE, min_x),
+        axes.number(name, AttributePart.Y_MIN): (ANY_VALUE, min_y),
+        axes.number(name, AttributePart.X_MAX): (max_x, math.inf),
+        axes.number(name, AttributePart.Y_MAX): (max_y, math.inf),
     }
 
 
@@ -444,12 +444,12 @@ def _ball(constraint: Ball, axes: Axes) -> _Choice:
     for i, middle in enumerate(constraint.center[:COORDINATES]):
         lo = math.nextafter(middle - constraint.radius, -math.inf)
         hi = math.nextafter(middle + constraint.radius, math.inf)
-        sides[axes.number(constraint.attribute, Part.COORDINATE, i)] = max(lo, ANY_VALUE), min(hi, _LARGEST)
+        sides[axes.number(constraint.attribute, AttributePart.COORDINATE, i)] = max(lo, ANY_VALUE), min(hi, _LARGEST)
     return _Choice([sides], exact=False)
 
 
 def _present(name: str, axes: Axes) -> Sides:
-    return {axes.number(name, Part.PRESENT): (ANY_VALUE, math.inf)}
+    return {axes.number(name, AttributePart.PRESENT): (ANY_VALUE, math.inf)}
 
 
 def _merged(a: Sides, b: Sides) -> Sides | None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.geometry.spaces import circle_balls
-from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.axes import AttributePart, Axes
 from tamis.index.packed.boxes_of import Box, sides_of_circle
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.language.templates.columns import TextColumns
@@ -23,14 +23,14 @@ def sides_of_columns(columns: TextColumns, axes: Axes) -> ColumnSides:
     """Return the sides of texts by axis; what demands a value demands it even where it is open below."""
     sides: ColumnSides = {}
     for name, (lo, hi) in columns.ranges.items():
-        sides[axes.number(name, Part.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
+        sides[axes.number(name, AttributePart.NUMBER)] = np.maximum(lo, ANY_VALUE), hi
     for name, texts in columns.strings.items():
         about = columns.about(name)
         codes = np.zeros(len(texts))
         codes[about] = [axes.code(name, texts[i]) for i in about.tolist()]
-        sides[axes.number(name, Part.CODE)] = codes, codes
+        sides[axes.number(name, AttributePart.CODE)] = codes, codes
     for name, free in columns.free.items():
-        axis = axes.number(name, Part.NUMBER if name in columns.ranges else Part.CODE)
+        axis = axes.number(name, AttributePart.NUMBER if name in columns.ranges else AttributePart.CODE)
         lo, hi = sides[axis]
         sides[axis] = np.where(free, -np.inf, lo), np.where(free, np.inf, hi)
     return sides
@@ -45,7 +45,7 @@ def circle_boxes(columns: TextColumns, axes: Axes) -> Iterator[tuple[int, list[t
     assert circles is not None
     sides = sides_of_columns(columns, axes)
     ranges = {axis: list(zip(lo.tolist(), hi.tolist(), strict=True)) for axis, (lo, hi) in sides.items()}
-    x, y = (axes.number(circles.attribute, part) for part in (Part.X, Part.Y))
+    x, y = (axes.number(circles.attribute, part) for part in (AttributePart.X, AttributePart.Y))
     balls = circle_balls(circles.attribute, circles.x, circles.y, circles.radii, on_sphere=circles.on_sphere)
     centers = zip(circles.x.tolist(), circles.y.tolist(), circles.radii.tolist(), strict=True)
     for i, (row, ball, (cx, cy, radius)) in enumerate(zip(columns.rows.tolist(), balls, centers, strict=True)):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tamis.index.direct import DirectRoads
 from tamis.index.packed.axes import AxesState
-from tamis.index.packed.boxes.box_index import BoxIndex, MergePlan
+from tamis.index.packed.boxes.box_index import BoxIndex, SegmentMerge
 from tamis.index.packed.deciders.combined import Deciders
 from tamis.index.packed.deciders.regions import RegionTests
 from tamis.index.packed.saving import open_store, save_store
@@ -34,7 +34,7 @@ class BoxMerge:
     """A merge of one of the box indexes, and of the deciders for what its boxes leave open."""
 
     index: BoxIndex
-    plan: MergePlan
+    plan: SegmentMerge
     #: Whose regions are to follow the order of the boxes.
     deciders: Deciders | None
     regions: RegionTests | None = None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import shapely
 
-from tamis.index.packed.axes import SIDES, Axes, Axis, Part, float_above, float_below, string_key
+from tamis.index.packed.axes import SIDES, AttributePart, Axes, Axis, float_above, float_below, string_key
 from tamis.index.packed.single_values import SingleValues, taken
 from tamis.model.columns import Column
 from tamis.model.derived.clocks import clock_column, is_clock
@@ -52,7 +52,7 @@ def points_of(events: EventTable, axes: Axes, n_axes: int) -> Points:
         (lower, upper), present = placed
         if upper is not lower:
             high = low.copy() if high is low else high
-            if axis.part is Part.NUMBER:
+            if axis.part is AttributePart.NUMBER:
                 between |= (lower != upper) & present
         whole = bool(present.all())
         low[:, number] = lower if whole else np.where(present, lower, np.nan)
@@ -73,7 +73,7 @@ class _Columns:
 
     def place(self, axis: Axis) -> tuple[Interval, npt.NDArray[np.bool_]] | None:
         """Return the positions of events on an axis, and which events have one; None if no event has one."""
-        if axis.part is Part.NUMBER and is_formula(axis.attribute):
+        if axis.part is AttributePart.NUMBER and is_formula(axis.attribute):
             low, high, present = _computed_points(self._events, axis.attribute)
             return (low, low if np.array_equal(low, high) else high), present
         column = self._column(axis.attribute)
@@ -112,11 +112,11 @@ def _computed(events: EventTable, name: str) -> Column:
 
 def _interval(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.DictionaryArray]) -> Interval:
     part, values = axis.part, column.values
-    if part is Part.NUMBER:
+    if part is AttributePart.NUMBER:
         return _numbers(values, column.present)
-    if part in (Part.CODE, Part.KEY):
+    if part in (AttributePart.CODE, AttributePart.KEY):
         return _strings(axis, column, axes, texts)
-    flat = values[:, axis.i] if part is Part.COORDINATE else np.zeros(len(column.present))
+    flat = values[:, axis.i] if part is AttributePart.COORDINATE else np.zeros(len(column.present))
     return flat, flat
 
 
@@ -131,9 +131,9 @@ def _bounds(column: Column) -> _FloatArray:
     return bounds
 
 
-def _sides(part: Part, bounds: _FloatArray, are_points: bool) -> Interval:
+def _sides(part: AttributePart, bounds: _FloatArray, are_points: bool) -> Interval:
     low, high = (bounds[:, side] for side in SIDES[part])
-    return (low, low) if are_points or part not in (Part.X, Part.Y) else (low, high)
+    return (low, low) if are_points or part not in (AttributePart.X, AttributePart.Y) else (low, high)
 
 
 def _numbers(values: npt.NDArray[np.generic], present: npt.NDArray[np.bool_]) -> Interval:
@@ -165,7 +165,7 @@ def _strings(axis: Axis, column: Column, axes: Axes, texts: dict[str, pa.Diction
         texts[axis.attribute] = column.values.dictionary_encode()
     encoded = texts[axis.attribute]
     distinct = encoded.dictionary.to_pylist()
-    if axis.part is Part.CODE:
+    if axis.part is AttributePart.CODE:
         codes = axes.codes.get(axis.attribute, {})
         mapped = np.array([codes.get(text, -1) for text in distinct], np.float64)
     else:

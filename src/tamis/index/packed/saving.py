@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.errors import ModelError
-from tamis.index.packed.axes import SIDES, Axes, AxesState, Part
+from tamis.index.packed.axes import SIDES, AttributePart, Axes, AxesState
 from tamis.index.packed.balls import PackedBalls
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.deciders.combined import Deciders
@@ -140,7 +140,7 @@ def _check_places(store: PackedStore, rows: SavedRows, arrays: SavedArrays) -> N
         arrays.refuse_all(f"its arrays hold row {row} {counts[row]} times, not {rows.living[row]:d}")
     if store.n_special != np.count_nonzero(special):
         arrays.refuse("special", f"says {store.n_special}, but {np.count_nonzero(special)} rows are special")
-    no_number = np.array([axis.part is not Part.NUMBER for _, axis in store.axes] or [True])
+    no_number = np.array([axis.part is not AttributePart.NUMBER for _, axis in store.axes] or [True])
     special[store.trees.rows()] = special[never] = True
     textless = special & ~rows.written
     textless[_rows_with_sides_on(store.plain, no_number)] |= ~rows.written[_rows_with_sides_on(store.plain, no_number)]

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.axes import Axes, Part
+from tamis.index.packed.axes import AttributePart, Axes
 from tamis.index.packed.balls import PackedBalls, only_ball
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes_of import Box, Sides, boxes_of
@@ -166,7 +166,7 @@ class PackedStore:
 
     def add_boxes(self, rows: Rows, table: SubscriptionTable) -> None:
         """Add the boxes of a table under rows above all others."""
-        axes = [self.axes.number(name, Part.NUMBER) for name in table.names]
+        axes = [self.axes.number(name, AttributePart.NUMBER) for name in table.names]
         self._grow()
         lo, hi = table.corners()
         if axes != list(range(self.plain.n_axes)):

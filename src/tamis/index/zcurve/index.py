@@ -37,7 +37,7 @@ from tamis.index.dominance.outline import ANYWHERE, PRESENT, Outline, Place, Sid
 from tamis.index.protocols import Guarantee, IndexStatistics, OneByOne, Rows
 from tamis.index.zcurve.cells import cell_of, cells_of, is_open
 from tamis.index.zcurve.scales import Scales
-from tamis.index.zcurve.sfc_array import Search, SfcArray
+from tamis.index.zcurve.sfc_array import CurveSearch, SfcArray
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.tables import SubscriptionTable
@@ -134,7 +134,7 @@ class ZCurveIndex(OneByOne):
         self._never: set[int] = set()
         self._counts = {"searches": 0, "hits": 0, "cubes": 0, "verified": 0, "capped": 0}
         self._volume = 0.0
-        self._last: list[Search] = []
+        self._last: list[CurveSearch] = []
 
     @property
     def guarantee(self) -> Guarantee:
@@ -264,7 +264,7 @@ class ZCurveIndex(OneByOne):
             self._last.append(search)
             yield from array.runs(search)
 
-    def _begin(self, array: SfcArray, point: list[int]) -> Search:
+    def _begin(self, array: SfcArray, point: list[int]) -> CurveSearch:
         most = max(_FEWEST_CUBES, int(len(array) * _CUBES_PER_POINT)) if self._settings.capped else _UNCAPPED
         most = most if self._settings.probes is None else self._settings.probes
         if self._settings.truncated:
@@ -345,7 +345,7 @@ class ZCurveIndex(OneByOne):
         return self._arrays[ends]
 
 
-def _share(searches: Sequence[Search]) -> float:
+def _share(searches: Sequence[CurveSearch]) -> float:
     """Return the share of cells that searches looked at."""
     cells = sum(search.volume for search in searches)
     return float(Fraction(sum(search.searched for search in searches), cells)) if cells else 0.0

@@ -27,14 +27,14 @@ from tamis.curves.zcurve import (
 )
 from tamis.kernels.curves.zcurve import CAPPED, COUNT, SEARCHED, SIDE, STATE_SIZE, STOP, search_cubes, write_z_keys
 
-__all__ = ["Search", "SfcArray"]
+__all__ = ["CurveSearch", "SfcArray"]
 
 #: Keys of up to this many bits are int64 and searched by a kernel; wider ones are Python integers.
 _WORD: Final = 62
 
 
 @dataclass
-class Search:
+class CurveSearch:
     """The counts of one search.
 
     ``cubes`` were looked up, ``searched`` of ``volume`` cells lie in them; ``capped`` says that it gave up at ``most``
@@ -96,21 +96,21 @@ class SfcArray:
         self._keys, self._rows = np.delete(self._keys, at), np.delete(self._rows, at)
         self._cells = np.delete(self._cells, at, axis=0)
 
-    def begin(self, point: Sequence[int], skipped: tuple[int, int], most: int) -> Search:
+    def begin(self, point: Sequence[int], skipped: tuple[int, int], most: int) -> CurveSearch:
         """Start a search for what dominates a point; at most a share ``skipped`` of the cells is left out."""
         lengths = side_lengths(point, self.k)
         numerator, denominator = skipped
         needed = -(-(denominator - numerator) * volume(lengths) // denominator)
-        return Search(lengths, needed, most, volume=volume(lengths))
+        return CurveSearch(lengths, needed, most, volume=volume(lengths))
 
-    def begin_truncated(self, point: Sequence[int], epsilon: float, most: int) -> Search:
+    def begin_truncated(self, point: Sequence[int], epsilon: float, most: int) -> CurveSearch:
         """Start a search for what dominates a point in the rectangle of the first bits of each side, all of it.
 
         Implements: [zcurve] Lemma 3.1: so many bits that at most a share ``epsilon`` of the cells is left out.
         """
         lengths = side_lengths(point, self.k)
         kept = tuple(truncate(length, coverage_bits(self.d, epsilon)) for length in lengths)
-        return Search(kept, volume(kept), most, volume=volume(lengths))
+        return CurveSearch(kept, volume(kept), most, volume=volume(lengths))
 
     def at(self, point: Sequence[int]) -> npt.NDArray[np.int32]:
         """Return the rows of the points in one cell."""
@@ -118,7 +118,7 @@ class SfcArray:
         start, stop = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         return self._rows[start:stop]
 
-    def runs(self, search: Search) -> Iterator[npt.NDArray[np.int32]]:
+    def runs(self, search: CurveSearch) -> Iterator[npt.NDArray[np.int32]]:
         """Yield the rows of each cube that is not empty, the largest cubes first, until enough is searched.
 
         A search that needs more cubes than it may look up scans all points instead: with that many cubes a scan is
@@ -137,7 +137,7 @@ class SfcArray:
         """Return the rows of every point that a point dominates, by comparing all of them."""
         return self._rows[(self._cells <= np.array(point, np.int64)).all(axis=1)]
 
-    def _spans_by_kernel(self, search: Search) -> Iterator[tuple[int, int]]:
+    def _spans_by_kernel(self, search: CurveSearch) -> Iterator[tuple[int, int]]:
         lengths = np.array(search.lengths, np.int64)
         state, cursor = np.zeros(STATE_SIZE, np.int64), np.zeros((2, self.d), np.int64)
         state[SIDE] = min(search.lengths).bit_length() - 1
@@ -149,7 +149,7 @@ class SfcArray:
                 return
             yield int(start), int(state[STOP])
 
-    def _spans_by_generator(self, search: Search) -> Iterator[tuple[int, int]]:
+    def _spans_by_generator(self, search: CurveSearch) -> Iterator[tuple[int, int]]:
         for i, cube in greedy_decomposition(search.lengths, self.k):
             if search.searched >= search.needed:
                 return

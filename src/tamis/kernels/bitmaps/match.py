@@ -51,7 +51,7 @@ from tamis.kernels.directory import (
 )
 from tamis.kernels.emit import int32_at, int64_at, lowest_bit, prefetch, prefetch_far, uint8_at, uint32_at
 
-__all__ = ["BucketedEvents", "Room", "bucket_events", "make_events", "make_room", "match_bitmaps"]
+__all__ = ["BitmapScratch", "BucketedEvents", "bucket_events", "make_bitmap_scratch", "make_events", "match_bitmaps"]
 
 #: Visits of a leaf from which on the whole next leaf is fetched ahead; with fewer, the rows they need.
 _MANY: Final = 24
@@ -77,7 +77,7 @@ class BucketedEvents(NamedTuple):
     by_column: npt.NDArray[np.uint8]
 
 
-class Room(NamedTuple):
+class BitmapScratch(NamedTuple):
     """Memory of one reader.
 
     The words of a row int64[8], visits that wait int32[2, 32], lists of events int32[MOST_DEPTH, n], for each depth
@@ -93,17 +93,17 @@ class Room(NamedTuple):
 
 
 def make_events(n: int, columns: int) -> BucketedEvents:
-    """Return room for n events of a segment of at most ``columns`` columns."""
+    """Return memory for n events of a segment of at most ``columns`` columns."""
     lanes = -(-max(1, columns) // VECTOR) * VECTOR
     codes, buckets = np.zeros((2, n, lanes), np.int16), np.zeros((2, n, max(1, columns)), np.uint8)
     return BucketedEvents(codes, buckets, np.zeros(n, np.uint8), np.zeros((max(1, columns), n), np.uint8))
 
 
-def make_room(n: int) -> Room:
-    """Return room for a batch of n events."""
+def make_bitmap_scratch(n: int) -> BitmapScratch:
+    """Return memory for a batch of n events."""
     lists = np.empty((MOST_DEPTH, n), np.int32)
     levels, counts = np.zeros((2, MOST_DEPTH), np.int64), np.zeros(2, np.int64)
-    return Room(np.zeros(N_WORDS, np.int64), np.zeros((2, _QUEUE), np.int32), lists, levels, counts)
+    return BitmapScratch(np.zeros(N_WORDS, np.int64), np.zeros((2, _QUEUE), np.int32), lists, levels, counts)
 
 
 @inline_kernel
@@ -188,7 +188,7 @@ def _visit_leaf(
     x: Int,
     events: BucketedEvents,
     e: Int,
-    room: Room,
+    scratch: BitmapScratch,
     collected: npt.NDArray[np.int32],
     n: Int,
 ) -> Int:
@@ -199,14 +199,14 @@ def _visit_leaf(
     tables, columns = segment[TABLES] + TABLE_BYTES * first, segment[TABLE_COLUMNS] + first
     n_tables = np.int64(uint32_at(segment[FIRST_TABLE], leaf + 1)) - first
     if events.spans[e] != 0:
-        nonzero = _and_spans(tables, columns, n_tables, events.buckets[:, e], room.words)
+        nonzero = _and_spans(tables, columns, n_tables, events.buckets[:, e], scratch.words)
     else:
-        nonzero = and_rows(tables, events.buckets[0, e].ctypes.data, columns, n_tables, room.words.ctypes.data)
+        nonzero = and_rows(tables, events.buckets[0, e].ctypes.data, columns, n_tables, scratch.words.ctypes.data)
     size = 4 * segment[N_COLUMNS]
     while nonzero != 0:
         w = np.int64(lowest_bit(nonzero))
         nonzero &= nonzero - 1
-        word = room.words[w]
+        word = scratch.words[w]
         while word != 0:
             bit = np.int64(lowest_bit(word))
             word ^= np.int64(1) << bit
@@ -233,7 +233,7 @@ def _visit_queue(
     segment: npt.NDArray[np.int64],
     events: BucketedEvents,
     values: _Values,
-    room: Room,
+    scratch: BitmapScratch,
     output: PairOutput,
     state: tuple[Int, Int, Int],
 ) -> tuple[Int, Int]:
@@ -241,12 +241,12 @@ def _visit_queue(
     waiting, n, count = state
     for i in range(waiting):
         n = _visit_leaf(
-            segment, np.int64(room.queue[0, i]), events, np.int64(room.queue[1, i]), room, output.survivors, n
+            segment, np.int64(scratch.queue[0, i]), events, np.int64(scratch.queue[1, i]), scratch, output.survivors, n
         )
         if n > SURVIVORS - LEAF_SIZE:
-            room.counts[1] += n
+            scratch.counts[1] += n
             count, n = _settle(segment, events, values, n, output, count), np.int64(0)
-    room.counts[0] += waiting
+    scratch.counts[0] += waiting
     return n, count
 
 
@@ -256,7 +256,7 @@ def _match_span(
     events: BucketedEvents,
     values: _Values,
     e: Int,
-    room: Room,
+    scratch: BitmapScratch,
     output: PairOutput,
     count: Int,
 ) -> Int:
@@ -271,29 +271,29 @@ def _match_span(
                 x = np.int64(int32_at(node, SKIP))
                 continue
         if int32_at(node, LEAF) >= 0:
-            room.queue[0, 0], room.queue[1, 0] = x, e
-            n, count = _visit_queue(segment, events, values, room, output, (np.int64(1), n, count))
+            scratch.queue[0, 0], scratch.queue[1, 0] = x, e
+            n, count = _visit_queue(segment, events, values, scratch, output, (np.int64(1), n, count))
         x += 1
-    room.counts[1] += n
+    scratch.counts[1] += n
     return _settle(segment, events, values, n, output, count)
 
 
 @inline_kernel
-def _narrow(node: Int, events: BucketedEvents, room: Room) -> tuple[Int, Int]:
+def _narrow(node: Int, events: BucketedEvents, scratch: BitmapScratch) -> tuple[Int, Int]:
     """List the events of the parent's list that lie in the range of a node; return which list, and its length."""
     depth, column = np.int64(int32_at(node, DEPTH)), np.int64(int32_at(node, COLUMN))
     if column < 0:
-        return room.levels[0, 0], room.levels[1, 0]
-    list_number, length = room.levels[0, depth - 1], room.levels[1, depth - 1]
+        return scratch.levels[0, 0], scratch.levels[1, 0]
+    list_number, length = scratch.levels[0, depth - 1], scratch.levels[1, depth - 1]
     least, greatest = int32_at(node, LEAST), int32_at(node, GREATEST)
     if least > 0 or greatest < MISSING_ROW:
         n_kept, low, width = np.int64(0), np.uint8(least), np.uint8(greatest - least)
         for i in range(length):
-            e = room.lists[list_number, i]
-            room.lists[depth, n_kept] = e
+            e = scratch.lists[list_number, i]
+            scratch.lists[depth, n_kept] = e
             n_kept += np.int64(np.uint8(events.by_column[column, e] - low) <= width)
         list_number, length = depth, n_kept
-    room.levels[0, depth], room.levels[1, depth] = list_number, length
+    scratch.levels[0, depth], scratch.levels[1, depth] = list_number, length
     return list_number, length
 
 
@@ -304,7 +304,7 @@ def _visit_all(
     events: BucketedEvents,
     values: _Values,
     listed: npt.NDArray[np.int32],
-    room: Room,
+    scratch: BitmapScratch,
     output: PairOutput,
     state: tuple[Int, Int],
 ) -> tuple[Int, Int]:
@@ -319,58 +319,58 @@ def _visit_all(
             if ahead < end:
                 prefetch_far(ahead)
                 ahead += ROW_BYTES
-        n = _visit_leaf(segment, x, events, np.int64(listed[i]), room, output.survivors, n)
+        n = _visit_leaf(segment, x, events, np.int64(listed[i]), scratch, output.survivors, n)
         if n > SURVIVORS - LEAF_SIZE:
-            room.counts[1] += n
+            scratch.counts[1] += n
             count, n = _settle(segment, events, values, n, output, count), np.int64(0)
-    room.counts[0] += listed.size
+    scratch.counts[0] += listed.size
     if n >= _ENOUGH:
-        room.counts[1] += n
+        scratch.counts[1] += n
         count, n = _settle(segment, events, values, n, output, count), np.int64(0)
     return n, count
 
 
 @hot_kernel
 def match_bitmaps(
-    segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, room: Room, output: PairOutput
+    segment: npt.NDArray[np.int64], events: BucketedEvents, values: _Values, scratch: BitmapScratch, output: PairOutput
 ) -> Int:
     """Match events, one or many; return how many (event, row) pairs were written, or -1 (full).
 
-    ``room.counts`` says afterwards how many leaves were visited and how many boxes collected.
+    ``scratch.counts`` says afterwards how many leaves were visited and how many boxes collected.
     """
-    room.counts[:] = 0
+    scratch.counts[:] = 0
     points = np.int64(0)
     for e in range(events.spans.size):
-        room.lists[0, points] = e
+        scratch.lists[0, points] = e
         points += np.int64(events.spans[e] == 0)
-    room.levels[0, 0], room.levels[1, 0] = 0, points
+    scratch.levels[0, 0], scratch.levels[1, 0] = 0, points
     waiting, n, count, x = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while x < segment[N_NODES]:
         node = segment[NODES] + 4 * NODE_WIDTH * x
-        list_number, length = _narrow(node, events, room)
+        list_number, length = _narrow(node, events, scratch)
         if length == 0:
             x = np.int64(int32_at(node, SKIP))
             continue
         leaf = np.int64(int32_at(node, LEAF))
         if leaf >= 0 and length >= _MANY:
-            listed = room.lists[list_number, :length]
-            n, count = _visit_all(segment, x, events, values, listed, room, output, (n, count))
+            listed = scratch.lists[list_number, :length]
+            n, count = _visit_all(segment, x, events, values, listed, scratch, output, (n, count))
         elif leaf >= 0:
             for i in range(length):
-                event = np.int64(room.lists[list_number, i])
+                event = np.int64(scratch.lists[list_number, i])
                 _fetch_rows(segment, leaf, events.buckets[0, event])
-                room.queue[0, waiting], room.queue[1, waiting] = x, event
+                scratch.queue[0, waiting], scratch.queue[1, waiting] = x, event
                 waiting += 1
                 if waiting == _QUEUE:
-                    n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
+                    n, count = _visit_queue(segment, events, values, scratch, output, (waiting, n, count))
                     waiting = np.int64(0)
         if count < 0:
             return count
         x += 1
-    n, count = _visit_queue(segment, events, values, room, output, (waiting, n, count))
-    room.counts[1] += n
+    n, count = _visit_queue(segment, events, values, scratch, output, (waiting, n, count))
+    scratch.counts[1] += n
     count = _settle(segment, events, values, n, output, count)
     for e in range(events.spans.size):
         if events.spans[e] != 0 and count >= 0:
-            count = _match_span(segment, events, values, np.int64(e), room, output, count)
+            count = _match_span(segment, events, values, np.int64(e), scratch, output, count)
     return count

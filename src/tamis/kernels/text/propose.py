@@ -19,7 +19,7 @@ from tamis.kernels.text.interning import StoredTests
 from tamis.kernels.text.like import fits_like
 from tamis.kernels.text.machine import IS_MACHINE, fits_machine
 
-__all__ = ["EntryColumns", "Memo", "Strings", "TreeColumns", "keep_all", "keep_found"]
+__all__ = ["EntryColumns", "Memo", "Strings", "TextTreeColumns", "keep_all", "keep_found"]
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int32]
@@ -29,7 +29,7 @@ _Floats = npt.NDArray[np.float64]
 _Point = tuple[_Floats, _Floats]
 
 
-class TreeColumns(NamedTuple):
+class TextTreeColumns(NamedTuple):
     """The steps of all trees, and the choices (sides) that they test; see `EntryColumns`."""
 
     step_at: _Longs
@@ -59,7 +59,7 @@ class EntryColumns(NamedTuple):
     test_at: _Longs
     test: _Ints
     tests: StoredTests
-    tree: TreeColumns
+    tree: TextTreeColumns
 
 
 class Strings(NamedTuple):

@@ -30,7 +30,7 @@ from tamis.model.language.arithmetic.sets import (
 )
 from tamis.model.language.foreign.corrections import quoted_name, requoted
 from tamis.model.language.functions.temporal import clock_set
-from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES, REGIONS, VERTICES, Budget
+from tamis.model.language.limits import DISTANCE_DEGREES, DISTANCE_VERTICES, REGIONS, VERTICES, LimitBudget
 from tamis.model.language.nodes import (
     And,
     ArrayTest,
@@ -176,7 +176,7 @@ class _Binder:
         self.schema = schema
         self.text = text
         self.open = open
-        self.budget = Budget()
+        self.budget = LimitBudget()
 
     def bind(self, node: Node, *, negated: bool) -> Predicate:
         bind_leaf = _BINDERS.get(type(node))
@@ -336,7 +336,7 @@ def _as_text(kind: AttributeType) -> str:
     return "; to compare its text, declare it as String(coerce=True)" if isinstance(kind, ScalarType) else ""
 
 
-def _fitted(geometry: Operand, kind: Region, budget: Budget) -> Operand:
+def _fitted(geometry: Operand, kind: Region, budget: LimitBudget) -> Operand:
     """Return an operand as its type has it; a repair must not make more of it than a filter may hold."""
     fitted = kind.fitted(geometry)
     if fitted is not geometry:

@@ -43,8 +43,8 @@ from tamis.model.language.json_values import (
 from tamis.model.language.lexer import TURNED
 from tamis.model.language.literals import (
     ORDER_OF_FOLDED,
+    MeaningError,
     Misreading,
-    Refusal,
     check_cosine,
     check_distance,
     fitting,
@@ -89,7 +89,7 @@ def from_json_text(text: str) -> Node:
         document = literals.strict_json(text)
     except Misreading as error:
         raise SubscriptionSyntaxError(text, error.position, error.expected) from None
-    except Refusal as error:
+    except MeaningError as error:
         raise SubscriptionError(error.problem, value=error.value) from None
     return from_json(document)
 

@@ -7,7 +7,7 @@ import dataclasses
 from tamis.model.language import limits
 from tamis.model.language.arithmetic.reading import attribute_of, expression_of
 from tamis.model.language.lexer import Piece
-from tamis.model.language.literals import ORDER_OF_FOLDED, Refusal, unfolded
+from tamis.model.language.literals import ORDER_OF_FOLDED, MeaningError, unfolded
 from tamis.model.language.nodes import Arithmetic, Call, Node, Property, TextTest
 from tamis.model.text.folding import Fold, fold_text
 
@@ -32,12 +32,12 @@ def _text_test(
 def _operand(value: object, fold: Fold, piece: Piece, name: str) -> str:
     """Return what folded text is compared with, or refuse it: a string that is not folded would never be equal."""
     if isinstance(value, Property):
-        raise Refusal("CASEI and ACCENTI are compared with text, not with another attribute", piece.start, name)
+        raise MeaningError("CASEI and ACCENTI are compared with text, not with another attribute", piece.start, name)
     if isinstance(value, Arithmetic | Call):
-        raise Refusal("CASEI and ACCENTI are compared with text, not with an expression", piece.start, name)
+        raise MeaningError("CASEI and ACCENTI are compared with text, not with an expression", piece.start, name)
     problem = unfolded(value, fold)
     if problem is not None:
-        raise Refusal(problem, piece.start, value, name)
+        raise MeaningError(problem, piece.start, value, name)
     assert isinstance(value, str)
     return value
 
@@ -71,7 +71,7 @@ class FoldedText:
         """Read ``CASEI(name) = CASEI('text')``, or ``<>``."""
         (name, fold), operator, operand = pieces[0].value, pieces[1], pieces[-1]
         if operator.value not in ("=", "<>"):
-            raise Refusal(ORDER_OF_FOLDED, operator.start, operator.value, name)
+            raise MeaningError(ORDER_OF_FOLDED, operator.start, operator.value, name)
         text = _operand(expression_of(operand), fold, operand, name)
         return _text_test(pieces, "=", (text,), fold, operator.value == "<>")
 

@@ -15,7 +15,7 @@ from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language import limits, literals
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import ARRAY_FUNCTIONS, FOLDS
-from tamis.model.language.literals import Refusal
+from tamis.model.language.literals import MeaningError
 from tamis.model.language.nodes import Arithmetic, Call, Expression, Instant, Literal, Node, Property
 from tamis.model.shapes import Operand
 from tamis.model.text.folding import Fold, fold_text
@@ -64,10 +64,10 @@ def wrong(path: str, problem: str, value: object = None, attribute: str | None =
 
 
 class ValueReader:
-    """Reads the values of one document; ``path`` is where they stand, ``times`` as in `limits.Budget`."""
+    """Reads the values of one document; ``path`` is where they stand, ``times`` as in `limits.LimitBudget`."""
 
     def __init__(self, times: int = 1) -> None:
-        self.budget = limits.Budget(times)
+        self.budget = limits.LimitBudget(times)
         self.budget.spend(limits.TEXT, -limits.CONDITION_TEXT)  # n conditions have n - 1 connectives
 
     def attribute(self, document: object, path: str) -> str:
@@ -279,7 +279,7 @@ def placed(path: str, make: Callable[..., Any], *arguments: object) -> Any:
     """Return ``make(*given)``; what it refuses is refused at a path."""
     try:
         return make(*arguments)
-    except Refusal as error:
+    except MeaningError as error:
         raise wrong(path, error.problem, error.value) from None
 
 

@@ -22,7 +22,7 @@ from tamis.model.derived.spatial_functions import SPATIAL_FUNCTIONS
 from tamis.model.language import limits, literals
 from tamis.model.language.functions.suggestions import unsupported
 from tamis.model.language.functions.temporal import CLOCK_FUNCTIONS, TEMPORAL_FUNCTIONS
-from tamis.model.language.literals import NUMBER, STRING, Misreading, Refusal
+from tamis.model.language.literals import NUMBER, STRING, MeaningError, Misreading
 from tamis.model.language.nodes import Between, Compare, IsIn, IsLike, IsNull
 from tamis.model.text.folding import Fold
 
@@ -190,7 +190,7 @@ class Source:
         self.text = text
         self.stop = len(text.rstrip())
         self.allowed = min(self.stop, limits.TEXT.most)
-        self.budget = limits.Budget()
+        self.budget = limits.LimitBudget()
         self.previous = ""
 
     def bulky(self, piece: Piece) -> Piece:
@@ -306,7 +306,7 @@ def _word(source: Source, match: _Match) -> Piece:
         return Piece("BOOLEAN", keyword == "TRUE", start, end) if is_value else Piece(keyword, None, start, end)
     if keyword in _NO_VALUES:
         problem = "expected a number; NaN and infinities are not values"
-        raise Refusal(f"{problem} (an attribute called {word} stands in double quotes)", start, word)
+        raise MeaningError(f"{problem} (an attribute called {word} stands in double quotes)", start, word)
     if keyword == "DIV" and source.previous in _OPERAND_ENDS:
         return Piece("TIMES", "div", start, end)
     if keyword in BEFORE_STRINGS and _STRING_FOLLOWS.match(source.text, end):
@@ -340,7 +340,7 @@ def _call(source: Source, match: _Match) -> Piece:
         return Piece("FUNCTION", word, start, end)
     if keyword == "DIV" and source.previous in _OPERAND_ENDS:
         return _word(source, match)
-    raise Refusal(f"the function {unsupported(keyword, (*FUNCTIONS, *function_names()))}", start, word)
+    raise MeaningError(f"the function {unsupported(keyword, (*FUNCTIONS, *function_names()))}", start, word)
 
 
 def _in_list(source: Source, start: int, match: _Match) -> Piece:
@@ -396,8 +396,8 @@ def _object(source: Source, match: _Match) -> Piece:
         document = literals.strict_json(match["object"])
     except Misreading as error:
         raise Misreading(start + error.position, error.expected) from None
-    except Refusal as error:
-        raise Refusal(error.problem, start) from None
+    except MeaningError as error:
+        raise MeaningError(error.problem, start) from None
     assert isinstance(document, dict)
     value = literals.geojson(document, start, source.budget)
     return source.bulky(Piece("GEOMETRY", value, start, match.end()))
@@ -453,7 +453,7 @@ def _bracket(type: str) -> Callable[[Source, _Match], Piece]:
 
 def _name(text: str, position: int) -> str:
     if text == '""':
-        raise Refusal("an attribute needs a name", position)
+        raise MeaningError("an attribute needs a name", position)
     return literals.unquote(text)
 
 

@@ -5,7 +5,7 @@ there is a `LimitError` that names the limit, and a text that goes to any one of
 read (all of them at once, about twice that).
 
 The bulky parts (geometries, vectors, lists of IN) do not count as text; they are lexed as one token each and
-have budgets of their own. A `Budget` is spent by one subscription as a whole, so that two lists of 6,000
+have budgets of their own. A `LimitBudget` is spent by one subscription as a whole, so that two lists of 6,000
 values do not get around a limit of 10,000.
 
 JSON spends the same budgets as the text it says the same as: `CONDITION_TEXT` and `NOT_TEXT` are the
@@ -41,8 +41,8 @@ __all__ = [
     "TOTAL",
     "VERTICES",
     "WRITTEN_TIMES",
-    "Budget",
     "Limit",
+    "LimitBudget",
     "check_costs",
     "check_nesting",
 ]
@@ -113,10 +113,10 @@ NOT_TEXT = 3
 WRITTEN_TIMES = 64
 
 
-class Budget:
+class LimitBudget:
     """The use of each limit by one subscription so far; it may use each limit ``times`` over.
 
-    >>> budget = Budget()
+    >>> budget = LimitBudget()
     >>> budget.spend(IN_VALUES, 6_000)
     >>> budget.spend(IN_VALUES, 6_000)
     Traceback (most recent call last):

@@ -5,7 +5,7 @@ In a string a quote is written twice and a backslash is a backslash (CQL2 also r
 tamis does not, because LIKE patterns need their backslashes as they are). TIMESTAMP and DATE become
 microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, never looked into here.
 
-Nothing here reports to the user: what cannot be read raises `Misreading`, what cannot be meant `Refusal`,
+Nothing here reports to the user: what cannot be read raises `Misreading`, what cannot be meant `MeaningError`,
 both with a position, and the caller, which has the source, raises a `SubscriptionSyntaxError` or a
 `SubscriptionError` instead.
 """
@@ -36,8 +36,8 @@ __all__ = [
     "NUMBER",
     "ORDER_OF_FOLDED",
     "STRING",
+    "MeaningError",
     "Misreading",
-    "Refusal",
     "bbox",
     "check_cosine",
     "check_distance",
@@ -87,7 +87,7 @@ class Misreading(Exception):
         self.expected = expected
 
 
-class Refusal(Exception):
+class MeaningError(Exception):
     """Correct syntax with an invalid meaning, at ``position``."""
 
     def __init__(self, problem: str, position: int, value: object = None, attribute: str | None = None) -> None:
@@ -115,25 +115,25 @@ def unfolded(value: object, fold: Fold) -> str | None:
 def check_distance(distance: int | float, unit: str | None, position: int) -> None:
     """Refuse a distance below 0 and an unknown unit."""
     if distance < 0:
-        raise Refusal("a distance must not be negative", position, distance)
+        raise MeaningError("a distance must not be negative", position, distance)
     if unit is not None and unit not in METRES:
-        raise Refusal(f"unknown unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
+        raise MeaningError(f"unknown unit {shorten(unit)}; write one of {', '.join(map(repr, METRES))}", position, unit)
 
 
 def check_cosine(direction: Sequence[float], least: int | float, position: int) -> None:
     """Refuse a vector without a direction and a number that is not a cosine."""
     if not any(direction):
-        raise Refusal("a vector of zeros has no direction", position, direction)
+        raise MeaningError("a vector of zeros has no direction", position, direction)
     if not -1 <= least <= 1:
-        raise Refusal("a cosine must be between -1 and 1", position, least)
+        raise MeaningError("a cosine must be between -1 and 1", position, least)
 
 
 def fitting(make: Callable[..., Result], position: int, *arguments: object) -> Result:
-    """Return ``make(*given)``; a value that does not fit becomes a `Refusal` at ``position``."""
+    """Return ``make(*given)``; a value that does not fit becomes a `MeaningError` at ``position``."""
     try:
         return make(*arguments)
     except UnfitError as error:
-        raise Refusal(str(error), position, arguments[0]) from None
+        raise MeaningError(str(error), position, arguments[0]) from None
 
 
 def integer(text: str, position: int) -> int:
@@ -146,14 +146,14 @@ def integer(text: str, position: int) -> int:
         number = int(text if len(text) <= _INTEGER_DIGITS else text[0] + text.lstrip("+-0").rjust(1, "0"))
         if values.INT64_MIN <= number <= values.UINT64_MAX:
             return number
-    raise Refusal("an integer outside int64 and uint64", position, text)
+    raise MeaningError("an integer outside int64 and uint64", position, text)
 
 
 def decimal(text: str, position: int) -> float:
     """Return the float64 nearest to a text with a point or an exponent."""
     number = float(text)
     if math.isinf(number):
-        raise Refusal("a number beyond the range of float64", position, text)
+        raise MeaningError("a number beyond the range of float64", position, text)
     return number + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
 
 
@@ -228,13 +228,13 @@ def instant(kind: str, text: str, position: int) -> Instant:
     """
     if kind == "DATE":
         if not _DATE.fullmatch(text):
-            raise Refusal("expected a date such as 2026-01-31", position, text)
+            raise MeaningError("expected a date such as 2026-01-31", position, text)
         text += "T00:00:00Z"
     microseconds = fitting(values.moment, position, text, "UTC")
     if not _OFFSET.search(text):
-        raise Refusal("a time without a zone; add Z or an offset such as +01:00", position, text)
+        raise MeaningError("a time without a zone; add Z or an offset such as +01:00", position, text)
     if not _FIRST <= microseconds <= _LAST:
-        raise Refusal("a time outside the years 1 to 9999", position, text)
+        raise MeaningError("a time outside the years 1 to 9999", position, text)
     return Instant(microseconds)
 
 
@@ -260,7 +260,7 @@ def closing_parenthesis(text: str, start: int, stop: int) -> int | None:
     return None
 
 
-def wkt(text: str, position: int, budget: limits.Budget) -> shapes.Operand:
+def wkt(text: str, position: int, budget: limits.LimitBudget) -> shapes.Operand:
     """Return the geometry of a WKT literal."""
     budget.spend(limits.REGIONS, max(text.count("(") - 1, 1))  # each ring is one
     budget.spend(limits.VERTICES, text.count(","))
@@ -286,18 +286,20 @@ def region_text(geometry: shapes.Operand) -> str:
     return exact_wkt(geometry) if box is None else f"BBOX({', '.join(map(coordinate, box))})"
 
 
-def geojson(document: Mapping[str, Any], position: int, budget: limits.Budget) -> shapes.Operand:
+def geojson(document: Mapping[str, Any], position: int, budget: limits.LimitBudget) -> shapes.Operand:
     """Return the geometry of a GeoJSON object."""
     parts = document.get("geometries", [document])
     for part in parts if isinstance(parts, Sequence) and not isinstance(parts, str) else ():
         _spend(part, budget)
     allowed_key = "geometries" if document.get("type") == "GeometryCollection" else "coordinates"
     if unknown := sorted(map(str, document.keys() - {"type", allowed_key})):
-        raise Refusal(f"a GeoJSON geometry has type and {allowed_key}, not {shorten(unknown[0])}", position, document)
+        raise MeaningError(
+            f"a GeoJSON geometry has type and {allowed_key}, not {shorten(unknown[0])}", position, document
+        )
     return fitting(shapes.operand, position, document)
 
 
-def _spend(part: object, budget: limits.Budget) -> None:
+def _spend(part: object, budget: limits.LimitBudget) -> None:
     """Spend the rings and vertices of a GeoJSON object that is not a collection."""
     coordinates: Any = part.get("coordinates") if isinstance(part, Mapping) else None
     kind = part.get("type") if isinstance(part, Mapping) else None
@@ -324,7 +326,7 @@ def bbox(numbers: Sequence[int | float], position: int) -> shapely.Polygon:
         flat = fitting(shapes.bbox_polygon, position, x, y, *upper[:2])
         return shapely.force_3d(flat, z)
     if len(numbers) != 4:
-        raise Refusal("a BBOX has four numbers: min x, min y, max x, max y", position, numbers)
+        raise MeaningError("a BBOX has four numbers: min x, min y, max x, max y", position, numbers)
     return fitting(shapes.bbox_polygon, position, *map(float, numbers))
 
 
@@ -341,7 +343,7 @@ def strict_json(text: str) -> object:
         expected = next((words for start, words in _JSON_WORDS.items() if error.msg.startswith(start)), "valid JSON")
         raise Misreading(error.pos, expected) from None
     except ValueError:  # Python's own limit of 4,300 digits
-        raise Refusal("an integer outside int64 and uint64", 0) from None
+        raise MeaningError("an integer outside int64 and uint64", 0) from None
 
 
 def _check_brackets(text: str) -> None:
@@ -360,12 +362,12 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise Refusal(f"duplicate key {shorten(twice)} in one object", 0)
+        raise MeaningError(f"duplicate key {shorten(twice)} in one object", 0)
     return members
 
 
 def _refuse_constant(name: str) -> object:
-    raise Refusal(f"{name} is not JSON; leave a missing value out", 0)
+    raise MeaningError(f"{name} is not JSON; leave a missing value out", 0)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)

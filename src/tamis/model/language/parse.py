@@ -27,7 +27,7 @@ from tamis.model.language.folded_text import FoldedText, leaf
 from tamis.model.language.foreign.corrections import corrected
 from tamis.model.language.functions.calls import FunctionCalls
 from tamis.model.language.lexer import BEFORE_STRINGS, RESERVED, TURNED, Piece, Source, TextLexer, check_paths
-from tamis.model.language.literals import Misreading, Refusal
+from tamis.model.language.literals import MeaningError, Misreading
 from tamis.model.language.nodes import (
     And,
     ArrayTest,
@@ -121,7 +121,7 @@ def _parse_as_written(text: str) -> Node:
         if ".." in text or ". " in text:
             check_paths(text)
         node: Node = _lark().parse(source)  # type: ignore[assignment]
-    except Refusal as error:
+    except MeaningError as error:
         raise SubscriptionError(error.problem, error.attribute, error.value, text, error.position) from None
     except Misreading as error:
         raise SubscriptionSyntaxError(text, error.position, error.expected) from None
@@ -209,7 +209,7 @@ class _Builder(FoldedText, FunctionCalls, ArithmeticReader):
         return Piece("IN_LIST", values, pieces[0].start, pieces[-1].end)
 
     def empty_list(self, pieces: list[Piece]) -> NoReturn:
-        raise Refusal("IN needs at least one value", pieces[-1].start)
+        raise MeaningError("IN needs at least one value", pieces[-1].start)
 
     def is_like(self, pieces: list[Piece]) -> Piece:
         name, pattern = pieces[0], pieces[-1]
@@ -238,7 +238,7 @@ def _elements(values: Piece) -> tuple[Any, ...]:
         return tuple(values.value)
     limits.IN_VALUES.check(len(values.value))
     if max(map(abs, values.value)) >= 2**53:
-        raise Refusal("a list of numbers beyond 2**53 is not exact; write it as CQL2-JSON", values.start)
+        raise MeaningError("a list of numbers beyond 2**53 is not exact; write it as CQL2-JSON", values.start)
     return tuple(int(value) if value.is_integer() else value for value in values.value)
 
 

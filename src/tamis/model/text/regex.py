@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from tamis.kernels.text.threads import MET, WORDS, run_threads
 from tamis.model.text.folding import Fold
-from tamis.model.text.regex_syntax import WORD, Alt, Anchor, Chars, Regex, Repeat, Seq, Tree, parse_regex
+from tamis.model.text.regex_syntax import WORD, Alt, Assertion, Chars, Regex, Repeat, Seq, Tree, parse_regex
 from tamis.model.values import UnfitError
 
-__all__ = ["MAX_STATES", "MAX_STEPS", "RegexMachine", "State", "regex_machine"]
+__all__ = ["MAX_STATES", "MAX_STEPS", "MachineState", "RegexMachine", "regex_machine"]
 
 #: Steps of a program; a repetition {n} is n copies, a run is a single step.
 MAX_STEPS: Final = 500
@@ -56,14 +56,14 @@ class _Step:
 
 
 @dataclass(slots=True, eq=False)
-class State:
+class MachineState:
     """Threads alive after some text as bits, what each run has counted, and what stands before the position."""
 
     threads: int
     counts: tuple[int, ...]
     before: int
     #: The next state by cell, and the threads that take a character by what stands after the position.
-    following: dict[int, State] = field(default_factory=dict)
+    following: dict[int, MachineState] = field(default_factory=dict)
     alive: dict[int, int] = field(default_factory=dict)
     #: Whether the expression fits when the text ends here; None: not worked out yet.
     fits_at_end: bool | None = None
@@ -77,13 +77,16 @@ class RegexMachine:
         self.fold = regex.fold
         self._program = _Program(tree)
         #: Whether a match can only begin where the text begins.
-        self._anchored = _first(tree) == Anchor("begin")
+        self._anchored = _first(tree) == Assertion("begin")
         self.cells = _Cells(self._program)
-        self._states: dict[tuple[int, tuple[int, ...], int], State] = {}
+        self._states: dict[tuple[int, tuple[int, ...], int], MachineState] = {}
         #: The state that threads lead to which take a character, by these threads and what comes next.
-        self._taken: dict[tuple[int, tuple[int, ...], int], State] = {}
+        self._taken: dict[tuple[int, tuple[int, ...], int], MachineState] = {}
         #: The state that has found a match, and the one that never will.
-        self.met, self.dead = State(0, (), _OTHER, fits_at_end=True), State(0, (), _OTHER, fits_at_end=False)
+        self.met, self.dead = (
+            MachineState(0, (), _OTHER, fits_at_end=True),
+            MachineState(0, (), _OTHER, fits_at_end=False),
+        )
         self.start = self._state(1, (0,) * len(self._program.runs), _EDGE)
 
     def matches(self, text: str) -> bool:
@@ -103,11 +106,11 @@ class RegexMachine:
                 return state is met
         return self.fits_at_end(state)
 
-    def step(self, state: State, character: str) -> State:
+    def step(self, state: MachineState, character: str) -> MachineState:
         """Return the state after one more character."""
         return self.follow(state, self.cells.of(ord(character)))
 
-    def follow(self, state: State, cell: int) -> State:
+    def follow(self, state: MachineState, cell: int) -> MachineState:
         """Return the state after one more character of a cell."""
         if state is self.met or state is self.dead:
             return state
@@ -116,13 +119,13 @@ class RegexMachine:
             following = state.following[cell] = self._work_out(state, cell)
         return following
 
-    def fits_at_end(self, state: State) -> bool:
+    def fits_at_end(self, state: MachineState) -> bool:
         """Whether the expression fits if the text ends in this state."""
         if state.fits_at_end is None:
             state.fits_at_end = bool(self._program.alive(state, _EDGE) & self._program.met)
         return state.fits_at_end
 
-    def _work_out(self, state: State, cell: int) -> State:
+    def _work_out(self, state: MachineState, cell: int) -> MachineState:
         kind = self.cells.kinds[cell]
         alive = self._program.alive(state, kind)
         if alive & self._program.met:
@@ -133,7 +136,7 @@ class RegexMachine:
             next_state = self._taken[key] = self._after(*key)
         return next_state
 
-    def _after(self, taken: int, counts: tuple[int, ...], kind: int) -> State:
+    def _after(self, taken: int, counts: tuple[int, ...], kind: int) -> MachineState:
         """Return the state after these threads have taken a character."""
         threads, counts = self._program.moved(taken, counts)
         if not self._anchored:
@@ -144,7 +147,7 @@ class RegexMachine:
         is_met = not self._program.looks and reached_state.threads & self._program.met
         return self.met if is_met else reached_state
 
-    def _state(self, threads: int, counts: tuple[int, ...], before: int) -> State:
+    def _state(self, threads: int, counts: tuple[int, ...], before: int) -> MachineState:
         if not self._program.looks:  # what stands beside a position changes nothing: threads are closed at once
             before = _OTHER
             threads = self._program.closed(threads, counts, _OTHER, _OTHER)
@@ -153,7 +156,7 @@ class RegexMachine:
         if reached_state is None:
             if len(self._states) >= MAX_STATES:
                 self.forget()
-            reached_state = self._states[key] = State(threads, counts, before)
+            reached_state = self._states[key] = MachineState(threads, counts, before)
         return reached_state
 
     def forget(self) -> None:
@@ -174,7 +177,7 @@ class _Program:
         self.met = 1 << len(self.steps)
         self._reached: dict[tuple[int, int, int], int] = {}
 
-    def alive(self, state: State, after: int) -> int:
+    def alive(self, state: MachineState, after: int) -> int:
         """Return the threads that take a character next, given what stands after the position."""
         if not self.looks:
             return state.threads
@@ -340,7 +343,7 @@ class _Compiler:
         """Write the steps of a tree; execution continues at the step after them."""
         if isinstance(tree, Chars):
             self._add(_Step((len(self._steps) + 1,), chars=tree))
-        elif isinstance(tree, Anchor):
+        elif isinstance(tree, Assertion):
             self._add(_Step((len(self._steps) + 1,), anchor=tree.kind))
         elif isinstance(tree, Seq):
             for part in tree.parts:

@@ -33,7 +33,19 @@ from typing import Final, NoReturn
 from tamis.model.text.folding import Fold, fold_pairs, fold_text
 from tamis.model.values import UnfitError
 
-__all__ = ["ANYTHING", "WORD", "Alt", "Anchor", "Chars", "Regex", "Repeat", "Seq", "Tree", "complement", "parse_regex"]
+__all__ = [
+    "ANYTHING",
+    "WORD",
+    "Alt",
+    "Assertion",
+    "Chars",
+    "Regex",
+    "Repeat",
+    "Seq",
+    "Tree",
+    "complement",
+    "parse_regex",
+]
 
 MAX_LENGTH: Final = 4_096
 MAX_REPEAT: Final = 1_000
@@ -79,7 +91,7 @@ class Chars:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Assertion:
     """A condition on a position: ``begin``, ``end``, ``line_begin``, ``line_end``, ``word`` or ``not_word``."""
 
     kind: str
@@ -108,7 +120,7 @@ class Repeat:
     most: int | None
 
 
-Tree = Chars | Anchor | Seq | Alt | Repeat
+Tree = Chars | Assertion | Seq | Alt | Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +254,7 @@ class _Reader:
         counts = self.count()
         if counts is None:
             return part
-        if isinstance(part, Anchor):
+        if isinstance(part, Assertion):
             self.fail("something to repeat before the sign of repetition", start)
         self.take("?")
         behind = self.position
@@ -281,7 +293,7 @@ class _Reader:
             return Chars(ANYTHING if "s" in self.flags else complement(((10, 10),)))
         if character in "^$":
             side = "begin" if character == "^" else "end"
-            return Anchor(f"line_{side}" if "m" in self.flags else side)
+            return Assertion(f"line_{side}" if "m" in self.flags else side)
         if character in "*+?":
             self.fail("something to repeat before the sign of repetition", start)
         return self.escape(start) if character == "\\" else self.literal(ord(character))
@@ -290,7 +302,7 @@ class _Reader:
         if depth >= MAX_DEPTH:
             raise UnfitError(f"a regular expression whose groups nest at most {MAX_DEPTH} deep")
         if self.take("?!.)"):
-            return Anchor("end" if "s" in self.flags else "line_end")
+            return Assertion("end" if "s" in self.flags else "line_end")
         for sign, name in _REFUSED:
             if self.text.startswith(sign, self.position):
                 self.refuse(name, start, len(sign) + 1, _INSTEAD.get(name.split()[0], ""))
@@ -304,7 +316,7 @@ class _Reader:
         if not self.take(")"):
             self.fail("a closing ) for the (", start)
         self.flags = outside
-        return Seq((inner,)) if isinstance(inner, Anchor) else inner  # a group may be repeated, an anchor may not
+        return Seq((inner,)) if isinstance(inner, Assertion) else inner  # a group may be repeated, an assertion may not
 
     def open_flags(self, start: int) -> bool:
         """Read the flags of a group; return whether the group continues after them."""
@@ -321,7 +333,7 @@ class _Reader:
         kinds = {"b": "word", "B": "not_word", "A": "begin", "Z": "end", "z": "end"}
         if character in kinds:
             self.position += 1
-            return Anchor(kinds[character])
+            return Assertion(kinds[character])
         if character.lower() in _CLASSES:
             self.position += 1
             return Chars(self.shorthand(character))

@@ -37,14 +37,14 @@ def report(seat: Seat) -> None:
     reported = noted if is_waiting else box  # shrinking waits until all leaving children are gone
     if seat.parent is not None and (origin[0] or seat.up.noted_box is None or not np.array_equal(reported, noted)):
         words = (seat.top, reported.tobytes(), seat.up.received, seat.up.tell(reported))
-        seat.send(m.Report(seat.parent, seat.name, 0, *words, *origin))
+        seat.send(m.MbrReport(seat.parent, seat.name, 0, *words, *origin))
     elif origin[0] == seat.name:
         seat.growth.confirm(origin[1])
     elif origin[0]:
         seat.send(m.Grown(origin[0], seat.name, 0, origin[1]))
 
 
-def note_box(level: Level, message: m.Report | m.Ping, box: Box) -> None:
+def note_box(level: Level, message: m.MbrReport | m.Ping, box: Box) -> None:
     """Store a child's reported MBR; it may only grow while inserts are under way or a newer report exists."""
     name = message.sender
     row = level.names.index(name)
@@ -56,7 +56,7 @@ def note_box(level: Level, message: m.Report | m.Ping, box: Box) -> None:
     level.silent[name] = 0
 
 
-def hear_report(seat: Seat, message: m.Report) -> None:
+def hear_report(seat: Seat, message: m.MbrReport) -> None:
     """Handle a child's new MBR."""
     if seat.top <= message.level:
         seat.forward(message)

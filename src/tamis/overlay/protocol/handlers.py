@@ -19,7 +19,7 @@ _HANDLERS: dict[type, Callable[[Seat, Any], None]] = {
     m.TakeOver: promotion.hear_take_over,
     m.Owner: promotion.hear_owner,
     m.Replace: promotion.hear_replace,
-    m.Report: bounds.hear_report,
+    m.MbrReport: bounds.hear_report,
     m.Grown: bounds.hear_grown,
     m.Detach: bounds.hear_detach,
     m.Ping: repair.hear_ping,
@@ -34,7 +34,7 @@ _HANDLERS: dict[type, Callable[[Seat, Any], None]] = {
 _PASSES = 8
 
 
-def handle(seat: Seat, message: m.Message) -> None:
+def handle(seat: Seat, message: m.SeatMessage) -> None:
     """Handle a message to a seat; the resulting messages are in its mail."""
     try:
         _HANDLERS[type(message)](seat, message)

@@ -30,7 +30,7 @@ from tamis.kernels import directory as at
 from tamis.kernels.boxes.dominance import Walk
 from tamis.kernels.boxes.subtract import Pieces, find_unions
 
-__all__ = ["Boxes", "Cover", "find_covered_boxes", "find_shared_remainders", "find_subsumed_boxes"]
+__all__ = ["ClosedBoxes", "Cover", "find_covered_boxes", "find_shared_remainders", "find_subsumed_boxes"]
 
 _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ _PATIENCE: Final = 8
 _CHUNKS: Final = 8
 
 
-class Boxes(NamedTuple):
+class ClosedBoxes(NamedTuple):
     """Closed boxes ``lo``, ``hi`` float64[n, d] in the order of their ids.
 
     An axis from -inf to inf is free; a lower side that is open on a constrained axis is `ANY_VALUE`.
@@ -55,9 +55,9 @@ class Boxes(NamedTuple):
     def __len__(self) -> int:
         return len(self.lo)
 
-    def take(self, places: _IntArray) -> Boxes:
+    def take(self, places: _IntArray) -> ClosedBoxes:
         """Return the boxes at ``places``, contiguous in memory."""
-        return Boxes(np.ascontiguousarray(self.lo[places]), np.ascontiguousarray(self.hi[places]))
+        return ClosedBoxes(np.ascontiguousarray(self.lo[places]), np.ascontiguousarray(self.hi[places]))
 
     def question_sides(self) -> tuple[_FloatArray, _FloatArray]:
         """Return the sides as `CornerIndex` takes a question: NaN on free axes."""
@@ -85,12 +85,12 @@ class Unions(NamedTuple):
         return dict(zip(self.places.tolist(), proofs, strict=True))
 
 
-def find_covered_boxes(boxes: Boxes, is_covered: npt.NDArray[np.bool_] | None = None) -> Cover:
+def find_covered_boxes(boxes: ClosedBoxes, is_covered: npt.NDArray[np.bool_] | None = None) -> Cover:
     """Return which boxes are covered by others, and a remaining cover for each.
 
     ``is_covered`` bool[n] marks boxes that are already proved to be covered: they are not used as covers.
 
-    >>> boxes = Boxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
+    >>> boxes = ClosedBoxes(np.array([[2.0], [0.0], [0.0], [0.0]]), np.array([[3.0], [9.0], [5.0], [9.0]]))
     >>> [part.tolist() for part in find_covered_boxes(boxes)]
     [[0, 2, 3], [1, 1, 1], [False, False, True]]
     """
@@ -101,7 +101,7 @@ def find_covered_boxes(boxes: Boxes, is_covered: npt.NDArray[np.bool_] | None = 
     numbers, ordered = np.arange(len(boxes), dtype=np.int32), boxes.take(order)
     if not len(boxes):
         return Cover(order, order, order.astype(bool))
-    index = _index(Boxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
+    index = _index(ClosedBoxes(ordered.lo[:n], ordered.hi[:n]), numbers[:n])
     least = index.find_least_covers(*ordered.question_sides(), below=np.minimum(numbers, n))
     if n < len(boxes) and (least[n:] == n).any():
         raise InvariantError("a box is marked as covered, but no box covers it")
@@ -112,13 +112,13 @@ def find_covered_boxes(boxes: Boxes, is_covered: npt.NDArray[np.bool_] | None = 
     return Cover(order[covered][by_place], order[by][by_place], equal[by_place])
 
 
-def _index(boxes: Boxes, rows: npt.NDArray[np.int32]) -> CornerIndex:
+def _index(boxes: ClosedBoxes, rows: npt.NDArray[np.int32]) -> CornerIndex:
     index = CornerIndex(boxes.lo.shape[1])
     index.add_boxes(boxes.lo, boxes.hi, rows)
     return index
 
 
-def _widest_first(boxes: Boxes) -> _IntArray:
+def _widest_first(boxes: ClosedBoxes) -> _IntArray:
     """Return an order in which no box comes after a box it covers; equal boxes stay in the order of their ids."""
     order = np.argsort(boxes.lo[:, 0], kind="stable")
     first = boxes.lo[order, 0]
@@ -130,7 +130,9 @@ def _widest_first(boxes: Boxes) -> _IntArray:
     return order
 
 
-def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | None = None) -> dict[int, tuple[int, ...]]:
+def find_subsumed_boxes(
+    boxes: ClosedBoxes, progress: Callable[[int, int], None] | None = None
+) -> dict[int, tuple[int, ...]]:
     """Return which boxes lie in the union of others, with the places of those others, in the order of dropping.
 
     The others remain, where a second subtraction proves it with them alone. Where it does not within its budget, a
@@ -161,7 +163,7 @@ def find_subsumed_boxes(boxes: Boxes, progress: Callable[[int, int], None] | Non
 
 
 def _unions_of_remaining(
-    boxes: Boxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+    boxes: ClosedBoxes, dropped: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
 ) -> Iterator[Unions]:
     """Yield the remaining boxes whose union contains each dropped box; boxes that need many steps come at the end."""
     if dropped.size:
@@ -172,7 +174,7 @@ def _unions_of_remaining(
 
 
 def _unions(
-    tree: Segment, boxes: Boxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
+    tree: Segment, boxes: ClosedBoxes, places: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_], budget: int
 ) -> Unions:
     """Return the boxes that lie in the union of others in a tree, with those others; marks the boxes as dropped."""
     d = boxes.lo.shape[1]
@@ -185,17 +187,17 @@ def _unions(
     return Unions(places[hit], used[hit])
 
 
-def _tree(boxes: Boxes, places: _IntArray) -> Segment:
+def _tree(boxes: ClosedBoxes, places: _IntArray) -> Segment:
     taken = boxes.take(places)
     packed = boxes_from_dense(taken.lo, taken.hi)
     return Segment.build(packed, places.astype(np.int32), Coding.train(packed), at.TREE)
 
 
-def find_shared_remainders(boxes: Boxes) -> _IntArray:
+def find_shared_remainders(boxes: ClosedBoxes) -> _IntArray:
     """Return the places of boxes that equal another on all axes but one; only these can have a perfect merge.
 
     >>> find_shared_remainders(
-    ...     Boxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))
+    ...     ClosedBoxes(np.array([[0.0, 1], [5, 1], [0, 2]]), np.array([[4.0, 9], [6, 9], [3, 8]]))
     ... ).tolist()
     [0, 1]
     """

@@ -20,13 +20,13 @@ from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Subscription, Values
 from tamis.reduction.stages.items import Item
 
-__all__ = ["Candidates"]
+__all__ = ["CandidateFinder"]
 
 #: With more candidates than this a sample event is put to the matcher.
 MANY = 16
 
 
-class Candidates:
+class CandidateFinder:
     """Finds the rows of items that may cover an item; never misses a cover."""
 
     def __init__(self, items: Sequence[Item]) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import Outline, outline_of
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.space import DominanceSpace
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, Values
 from tamis.model.tables import SubscriptionTable
-from tamis.reduction.stages.box_stages import Boxes
+from tamis.reduction.stages.box_stages import ClosedBoxes
 
 __all__ = ["Group", "boxes_of_table", "group_of"]
 
@@ -28,8 +28,8 @@ class Group:
     schema: Schema
     places: IntArray
     plain: IntArray
-    boxes: Boxes
-    space: Space
+    boxes: ClosedBoxes
+    space: DominanceSpace
 
     @property
     def has_special(self) -> bool:
@@ -48,7 +48,7 @@ class Group:
         """Remove all other places from the group."""
         self.drop(np.setdiff1d(self.places, np.array(places, np.int64)))
 
-    def boxes_like(self, some: Sequence[Subscription]) -> Boxes:
+    def boxes_like(self, some: Sequence[Subscription]) -> ClosedBoxes:
         """Return the boxes of new subscriptions on the axes of the group; skips subscriptions that are not boxes."""
         outlines = [(outline_of(subscription.filters), subscription.expires) for subscription in some]
         single = [(outline, expires) for outline, expires in outlines if outline is not None and outline.single]
@@ -68,33 +68,33 @@ def group_of(simple: Sequence[Subscription], places: IntArray, schema: Schema) -
         if outline is not None and outline.single:
             outlines.append(outline)
             plain.append(place)
-    space = Space()
+    space = DominanceSpace()
     expires = [simple[place].expires for place in plain]
     boxes = _with_expiry(_stacked(space, outlines), expires, any(end is not None for end in expires))
     return Group(simple, schema, np.array(possible, np.int64), np.array(plain, np.int64), boxes, space)
 
 
-def boxes_of_table(table: SubscriptionTable) -> tuple[Boxes, Space]:
+def boxes_of_table(table: SubscriptionTable) -> tuple[ClosedBoxes, DominanceSpace]:
     """Return the boxes of a table, and the axes they are on."""
-    space = Space()
-    boxes = Boxes(*space.stored_boxes(table))
+    space = DominanceSpace()
+    boxes = ClosedBoxes(*space.stored_boxes(table))
     expires = table.expires
     if expires is None or all(end is None for end in expires):
         return boxes, space
     return _with_expiry(boxes, expires, True), space
 
 
-def _stacked(space: Space, outlines: Sequence[Outline]) -> Boxes:
+def _stacked(space: DominanceSpace, outlines: Sequence[Outline]) -> ClosedBoxes:
     corners = [space.stored(outline) for outline in outlines]
     lo, hi = (np.full((len(corners), len(space)), free) for free in (-np.inf, np.inf))
     for i, (low, high) in enumerate(corners):
         lo[i, : low.size], hi[i, : high.size] = low, high
-    return Boxes(lo, hi)
+    return ClosedBoxes(lo, hi)
 
 
-def _with_expiry(boxes: Boxes, expires: Sequence[int | None], wanted: bool) -> Boxes:
+def _with_expiry(boxes: ClosedBoxes, expires: Sequence[int | None], wanted: bool) -> ClosedBoxes:
     """Return boxes with an axis for the expiry, from 0 to the end, so that a longer life is a wider side."""
     if not wanted:
         return boxes
     ends = np.array([np.inf if end is None else float(end) for end in expires]).reshape(-1, 1)
-    return Boxes(np.hstack([boxes.lo, np.full_like(ends, -1e300)]), np.hstack([boxes.hi, ends]))
+    return ClosedBoxes(np.hstack([boxes.lo, np.full_like(ends, -1e300)]), np.hstack([boxes.hi, ends]))

@@ -10,9 +10,9 @@ from tamis.algebra.covers import find_difference, is_covered
 from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.reduction.merge import outlives
-from tamis.reduction.stages.candidates import Candidates
+from tamis.reduction.stages.candidates import CandidateFinder
 from tamis.reduction.stages.items import COVER_PIECES, MAX_OTHERS, Item, may_match
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 
 __all__ = ["ItemStages"]
 
@@ -27,7 +27,9 @@ _DIFFERENCE_PIECES: Final = 200
 class ItemStages:
     """Runs both stages on the places of a group that are not boxes; the stages share items and indexes."""
 
-    def __init__(self, subscriptions: Sequence[Subscription], places: list[int], schema: Schema, story: Story) -> None:
+    def __init__(
+        self, subscriptions: Sequence[Subscription], places: list[int], schema: Schema, story: ReductionStory
+    ) -> None:
         self._subscriptions, self._schema, self._story = subscriptions, schema, story
         twins = _equal_twins(subscriptions, places)
         for place, twin in twins.items():  # reported first: the twin may be removed later
@@ -35,7 +37,7 @@ class ItemStages:
         #: The place of each row; `_scan` and the methods below use rows.
         self._places = [place for place in places if place not in twins]
         self._items = [Item(subscriptions[place], schema) for place in self._places]
-        self._scan = Candidates(self._items)
+        self._scan = CandidateFinder(self._items)
         self._living = dict.fromkeys(range(len(self._items)))
 
     def tell_undecided(self) -> None:

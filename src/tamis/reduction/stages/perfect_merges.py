@@ -19,9 +19,9 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, Values, id_order
 from tamis.model.value_set import ValueSet
 from tamis.reduction.merge import merged_id
-from tamis.reduction.stages.box_stages import Boxes, find_shared_remainders
+from tamis.reduction.stages.box_stages import ClosedBoxes, find_shared_remainders
 from tamis.reduction.stages.group import Group, IntArray
-from tamis.reduction.story import Story
+from tamis.reduction.story import ReductionStory
 from tamis.reduction.writable import is_writable
 
 __all__ = ["merge_places", "perfect_merges"]
@@ -71,7 +71,7 @@ def perfect_merges(
     return sorted(result, key=lambda pair: id_order(pair[0][0]))
 
 
-def merge_places(group: Group, story: Story) -> None:
+def merge_places(group: Group, story: ReductionStory) -> None:
     """Report which places of a group are kept unchanged and which are merged.
 
     Of many boxes only those that share a remainder with another are looked at, and those that share one with
@@ -103,7 +103,7 @@ def _sharing(group: Group, chosen: IntArray, merged: Sequence[Subscription]) -> 
     if not left.size or not merged:
         return np.zeros(0, np.int64)
     boxes = group.boxes_like(merged)
-    joined = Boxes(np.vstack((group.boxes.lo[left], boxes.lo)), np.vstack((group.boxes.hi[left], boxes.hi)))
+    joined = ClosedBoxes(np.vstack((group.boxes.lo[left], boxes.lo)), np.vstack((group.boxes.hi[left], boxes.hi)))
     sharing = find_shared_remainders(joined)
     return group.plain[left[sharing[sharing < left.size]]] if (sharing >= left.size).any() else np.zeros(0, np.int64)
 

@@ -24,7 +24,7 @@ from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.event_routing import EventRouting, Route, client_key
-from tamis.routing.core.routing_table import Part, RoutingTable, TableChanges
+from tamis.routing.core.routing_table import MatchedNeighbours, RoutingTable, TableChanges
 
 __all__ = ["Ahead", "Job"]
 
@@ -88,7 +88,7 @@ class Job:
         """Match the events; in a second run, match the subscriptions that were replaced during the first."""
         for event, values in self.events:
             if event.id not in self.routes:
-                hops = self._table.next_hops(values, event.namespace, self._came_from, Part.BESIDE)
+                hops = self._table.next_hops(values, event.namespace, self._came_from, MatchedNeighbours.BESIDE)
                 (keys,) = self._table.matching_of_batch(EventBatch([values], event.namespace, _NO_SCHEMA))
                 self.routes[event.id] = (hops, keys)
                 continue
@@ -109,7 +109,7 @@ class Job:
         for event, values in self.events:
             if event.id in self.routes:
                 hops, keys = self.routes[event.id]
-                local_hops = self._table.next_hops(values, event.namespace, self._came_from, Part.HERE)
+                local_hops = self._table.next_hops(values, event.namespace, self._came_from, MatchedNeighbours.HERE)
                 self.routes[event.id] = (sorted({*hops, *local_hops, *self.changes.links} - {self._came_from}), keys)
         self.is_ready = True
 

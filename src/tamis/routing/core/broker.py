@@ -49,7 +49,7 @@ from tamis.routing.link_changes import link_handlers, restore_rings
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
-from tamis.routing.rings import Rings
+from tamis.routing.rings import RingDetector
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
@@ -92,7 +92,7 @@ class BrokerCore:
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
-        flow = Flow(neighbours, drops, rings=Rings(name, neighbours))
+        flow = Flow(neighbours, drops, rings=RingDetector(name, neighbours))
         self.events = EventRouting(self.table, content, self._confirmations, flow, self.counters)
         #: Neighbours that need our table; each gets it once all others have sent theirs.
         self._waiting_for_table: set[Link] = set()

@@ -24,7 +24,7 @@ from tamis.node.core import LinkFull
 from tamis.node.effects import Effect, Key, Link, Send
 from tamis.routing.core.link_gaps import LinkGaps
 from tamis.routing.messages import Pause, Resume
-from tamis.routing.rings import Rings
+from tamis.routing.rings import RingDetector
 
 __all__ = ["Flow"]
 
@@ -32,10 +32,12 @@ __all__ = ["Flow"]
 class Flow:
     """The links of one broker that currently take no more events."""
 
-    def __init__(self, neighbours: Iterable[Link], drops: Collection[Link] = (), *, rings: Rings | None = None) -> None:
+    def __init__(
+        self, neighbours: Iterable[Link], drops: Collection[Link] = (), *, rings: RingDetector | None = None
+    ) -> None:
         self._neighbours = dict.fromkeys(neighbours)
         #: Which brokers are behind each link, and which links are refused because of that.
-        self.rings = Rings("", {}) if rings is None else rings
+        self.rings = RingDetector("", {}) if rings is None else rings
         #: The links that drop events while they are full; for the other links events are refused.
         self._drops = frozenset(drops)
         self.gaps = LinkGaps()

@@ -26,7 +26,7 @@ from tamis.engine.text_batch import LazyBatch
 from tamis.errors import InvariantError
 from tamis.index.dominance.batches import Questions
 from tamis.index.packed.matcher import PackedMatcher
-from tamis.index.protocols import Lookup, Matcher
+from tamis.index.protocols import EventMatcher, Lookup
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link, Persist
@@ -38,7 +38,15 @@ from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables, is_sent
 from tamis.routing.policies.two_stage import TwoStageTable
 
-__all__ = ["ALL_NAMESPACES", "Part", "Readers", "RoutingTable", "TableChanges", "fill_summaries", "n_entries"]
+__all__ = [
+    "ALL_NAMESPACES",
+    "MatchedNeighbours",
+    "Readers",
+    "RoutingTable",
+    "TableChanges",
+    "fill_summaries",
+    "n_entries",
+]
 
 #: The namespace of an entry that asks for every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
@@ -88,7 +96,7 @@ class _Summaries(dict[str, Summary]):
         return summary
 
 
-class Part(Enum):
+class MatchedNeighbours(Enum):
     """Which neighbours are matched: all, those whose filters another thread may read, or the others."""
 
     ALL = "all"
@@ -251,17 +259,19 @@ class RoutingTable:
         for summary in self.summaries[link].values():
             yield from summary.contents()
 
-    def next_hops(self, event: Event, namespace: str, came_from: Link, part: Part = Part.ALL) -> list[Link]:
+    def next_hops(
+        self, event: Event, namespace: str, came_from: Link, part: MatchedNeighbours = MatchedNeighbours.ALL
+    ) -> list[Link]:
         """Return the neighbours that want an event, sorted, without the one it came from."""
-        hops: set[Link] = set() if part is Part.BESIDE else set(self.unspoken)
+        hops: set[Link] = set() if part is MatchedNeighbours.BESIDE else set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
             links = self._namespaces[name].links if name in self._namespaces else {}
-            if part is not Part.ALL:
-                is_beside = part is Part.BESIDE
+            if part is not MatchedNeighbours.ALL:
+                is_beside = part is MatchedNeighbours.BESIDE
                 links = {link: shelf for link, shelf in list(links.items()) if _has_readers(shelf) == is_beside}
             candidates = (link for link in links if link not in hops and link != came_from)
             hops.update([link for link in candidates if links[link].matches_any(event)])
-            if part is not Part.BESIDE:
+            if part is not MatchedNeighbours.BESIDE:
                 hops.update(self.cells.wanting(event, name, {came_from, *hops}))
         hops.discard(came_from)
         return sorted(hops)
@@ -438,6 +448,6 @@ def _up_to(lists: Iterable[list[SubscriptionId]], limit: int | None) -> Iterator
             return
 
 
-def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> Matcher:
+def _link_matcher(policy: Policy, counters: Counters, lookup: Lookup) -> EventMatcher:
     """Return the index of a neighbour's filters."""
     return PackedMatcher(lookup) if policy.stages is None else TwoStageTable(policy.stages, counters)

@@ -33,7 +33,7 @@ from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Subscription
 from tamis.routing.core.interest import NamedInterest
 
-__all__ = ["SLICE", "Changes", "Growth", "Origin", "Placement", "Strategy", "Summary", "Wanted"]
+__all__ = ["SLICE", "Changes", "NewGroup", "Origin", "Placement", "Strategy", "Summary", "Wanted"]
 
 #: Members that one change may move to another home; each takes up to half a millisecond.
 SLICE = 64
@@ -50,7 +50,7 @@ class Origin(NamedTuple):
     key: str
 
 
-class Growth(NamedTuple):
+class NewGroup(NamedTuple):
     """A new group: its filter, the keys of the groups it is merged from, and those of other groups that it covers."""
 
     content: Subscription
@@ -77,7 +77,7 @@ class Strategy(Protocol):
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return groups that provably contain a subscription together; None if none were found."""
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the group to make for a subscription that has no home."""
 
     def opened(self, content: Subscription) -> None:

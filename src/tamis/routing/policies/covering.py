@@ -20,16 +20,16 @@ from tamis.index.dominance.index import DominanceIndex
 from tamis.index.linear_scan import LinearCovering
 from tamis.index.protocols import CoveringIndex, Guarantee, Rows, demand
 from tamis.model.subscription import Subscription
-from tamis.routing.core.summary import Growth, Placement, Wanted
+from tamis.routing.core.summary import NewGroup, Placement, Wanted
 
-__all__ = ["PIECES", "Covering"]
+__all__ = ["PIECES", "CoveringStrategy"]
 
 #: Cost limit of all proofs about one subscription on a link, in pieces of about 50 microseconds. Beyond it the
 #: subscription is announced (promise S19).
 PIECES = 500
 
 
-class Covering:
+class CoveringStrategy:
     """A home is a group that covers a subscription; a new group absorbs those it covers.
 
     Up to ``few`` groups are scanned one by one; an index pays only beyond that.
@@ -52,9 +52,9 @@ class Covering:
         row = self._index.find_cover(subscription)
         return None if row is None else (self._keys[row],)
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself; it replaces all groups that it covers."""
-        return Growth(subscription, covered=self.covered(subscription))
+        return NewGroup(subscription, covered=self.covered(subscription))
 
     def covered(self, subscription: Subscription) -> tuple[str, ...]:
         """Return the groups that a subscription covers."""

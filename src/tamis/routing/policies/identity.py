@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
-from tamis.routing.core.summary import Growth, Wanted
+from tamis.routing.core.summary import NewGroup, Wanted
 
-__all__ = ["Every", "Identity"]
+__all__ = ["EveryStrategy", "IdentityStrategy"]
 
 
-class Every:
+class EveryStrategy:
     """Each subscription is announced by itself."""
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return None: each subscription is its own home."""
         return None
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself."""
-        return Growth(subscription)
+        return NewGroup(subscription)
 
     def place(self, keys: Sequence[str], questions: Questions) -> None:
         """Return None: one by one is as quick."""
@@ -32,7 +32,7 @@ class Every:
         """Do nothing: nothing depends on groups."""
 
 
-class Identity:
+class IdentityStrategy:
     """A home is a group with the same filters."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Identity:
         key = self._keys.get(subscription.filters)
         return None if key is None else (key,)
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription itself."""
-        return Growth(subscription)
+        return NewGroup(subscription)
 
     def place(self, keys: Sequence[str], questions: Questions) -> None:
         """Return None: one by one is as quick."""

@@ -22,10 +22,10 @@ from tamis.index.dominance.batches import Questions
 from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Constraint, Filter, Geometric, Spatial, Subscription, Values
 from tamis.model.value_set import ANYTHING, Cut, ValueSet
-from tamis.routing.core.summary import Growth, Wanted
-from tamis.routing.policies.covering import PIECES, Covering
+from tamis.routing.core.summary import NewGroup, Wanted
+from tamis.routing.policies.covering import PIECES, CoveringStrategy
 
-__all__ = ["Merging", "join_filters"]
+__all__ = ["MergingStrategy", "join_filters"]
 
 #: Most ends of ranges in a merged condition; a longer list of values costs more than it saves.
 MAX_CUTS = 64
@@ -37,7 +37,7 @@ Fill = Callable[[str, float, float], bool]
 AllButOne = tuple[int, str, tuple[Constraint, ...]]
 
 
-class Merging(Covering):
+class MergingStrategy(CoveringStrategy):
     """A home is a group that covers; a new group absorbs those it can be merged with."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Merging(Covering):
             if not self._alike[agreement]:
                 del self._alike[agreement]
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the subscription merged with as many groups as possible; it replaces them and all it covers."""
         if len(subscription.filters) != 1:
             return super().grow(subscription)
@@ -85,7 +85,7 @@ class Merging(Covering):
             content = _named(merged, subscription.namespace)
         if not absorbed:
             return super().grow(subscription)
-        return Growth(content, tuple(absorbed), tuple(key for key in self.covered(content) if key not in absorbed))
+        return NewGroup(content, tuple(absorbed), tuple(key for key in self.covered(content) if key not in absorbed))
 
     def _find_partner(self, content: Subscription, absorbed: Container[str]) -> tuple[str, Filter] | None:
         """Return the oldest group that a filter can be merged with, and the merge."""

@@ -20,9 +20,9 @@ from tamis.model.schema import Event
 from tamis.model.subscription import Subscription
 from tamis.routing.core.summary import Strategy
 from tamis.routing.policies.cells import CellOptions
-from tamis.routing.policies.covering import Covering
-from tamis.routing.policies.identity import Every, Identity
-from tamis.routing.policies.merging import Merging
+from tamis.routing.policies.covering import CoveringStrategy
+from tamis.routing.policies.identity import EveryStrategy, IdentityStrategy
+from tamis.routing.policies.merging import MergingStrategy
 from tamis.routing.policies.options import (
     FINDER_OPTIONS,
     OPTIONS,
@@ -32,7 +32,7 @@ from tamis.routing.policies.options import (
     written_options,
 )
 from tamis.routing.policies.simplifying import Simplified
-from tamis.routing.policies.subsumption import Subsumption
+from tamis.routing.policies.subsumption import SubsumptionStrategy
 
 __all__ = ["POLICIES", "Policy", "find_policy", "options_of"]
 
@@ -139,24 +139,24 @@ def _filters(make: Callable[[], Strategy], options: Options, **fields: bool | Ce
 
 
 def _identity(options: Options) -> Policy:
-    return _filters(Identity, options)
+    return _filters(IdentityStrategy, options)
 
 
 def _covering(options: Options) -> Policy:
     finder, pieces = _finder(options), int(options["pieces"])
-    return _filters(lambda: Covering(finder, _few(options), pieces), options)
+    return _filters(lambda: CoveringStrategy(finder, _few(options), pieces), options)
 
 
 def _subsumption(options: Options) -> Policy:
     finder, few, pieces = _finder(options), _few(options), int(options["pieces"])
     limits = int(options["budget"]), int(options["near"])
-    return _filters(lambda: Subsumption(finder, few, pieces, *limits), options)
+    return _filters(lambda: SubsumptionStrategy(finder, few, pieces, *limits), options)
 
 
 def _merging(options: Options) -> Policy:
     finder, few, pieces = _finder(options), _few(options), int(options["pieces"])
     gap, share = float(options.get("gap", 0.0)), float(options.get("false_positives", 0.0))
-    return _filters(lambda: Merging(finder, few, pieces, gap, share), options, exact="gap" not in options)
+    return _filters(lambda: MergingStrategy(finder, few, pieces, gap, share), options, exact="gap" not in options)
 
 
 def _cell_options(options: Options) -> CellOptions:
@@ -181,7 +181,7 @@ def _cell_options(options: Options) -> CellOptions:
 
 
 def _mics(options: Options) -> Policy:
-    return Policy("", "", Identity, exact=False, cells=_cell_options(options))
+    return Policy("", "", IdentityStrategy, exact=False, cells=_cell_options(options))
 
 
 def _two_stage(options: Options) -> Policy:
@@ -195,9 +195,9 @@ _KINDS = (
     _Kind(
         "flood",
         "every event goes everywhere",
-        lambda options: Policy("", "", Identity, exact=False, floods=True),
+        lambda options: Policy("", "", IdentityStrategy, exact=False, floods=True),
     ),
-    _Kind("every", "every subscription is announced", lambda options: Policy("", "", Every)),
+    _Kind("every", "every subscription is announced", lambda options: Policy("", "", EveryStrategy)),
     _Kind("identity", "equal filters are announced once", _identity, ("simplify",)),
     _Kind("covering", "what an announced filter covers is not announced", _covering, _COVERING),
     _Kind("zcurve", "covers found on the Z curve, some overlooked", _covering, ("simplify", "pieces"), finder="zcurve"),

@@ -17,7 +17,7 @@ from tamis.algebra.simplify import simplify_filters
 from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
 from tamis.routing.core.interest import NamedInterest
-from tamis.routing.core.summary import Growth, Placement, Strategy, Wanted
+from tamis.routing.core.summary import NewGroup, Placement, Strategy, Wanted
 
 __all__ = ["Simplified"]
 
@@ -29,8 +29,8 @@ class Simplified:
     """A strategy whose subscriptions are simplified first.
 
     >>> from tamis.model.language.compiler import compile_text
-    >>> from tamis.routing.policies.identity import Identity
-    >>> growth = Simplified(Identity()).grow(compile_text("x < 1 OR x < 2", id="s"))
+    >>> from tamis.routing.policies.identity import IdentityStrategy
+    >>> growth = Simplified(IdentityStrategy()).grow(compile_text("x < 1 OR x < 2", id="s"))
     >>> growth.content.filters == compile_text("x < 2").filters
     True
     """
@@ -42,7 +42,7 @@ class Simplified:
         """Return groups that together contain a subscription."""
         return self._strategy.find_homes(_simple(subscription))
 
-    def grow(self, subscription: Subscription) -> Growth:
+    def grow(self, subscription: Subscription) -> NewGroup:
         """Return the group to make for a simplified subscription that has no home."""
         return self._strategy.grow(_simple(subscription))
 

@@ -20,9 +20,9 @@ from tamis.model.subscription import Subscription, Values
 from tamis.model.value_set import Cut
 from tamis.reduction.subsume import find_union
 from tamis.routing.core.summary import Wanted
-from tamis.routing.policies.covering import PIECES, Covering
+from tamis.routing.policies.covering import PIECES, CoveringStrategy
 
-__all__ = ["Subsumption"]
+__all__ = ["SubsumptionStrategy"]
 
 #: Pieces that one subscription may be split into; such a proof takes a few milliseconds at most.
 BUDGET = 500
@@ -33,7 +33,7 @@ MAX_GROUPS = 100
 Bounds = dict[str, tuple[float, float]]
 
 
-class Subsumption(Covering):
+class SubsumptionStrategy(CoveringStrategy):
     """A home is a group that covers a subscription, or several groups that cover it together."""
 
     def __init__(

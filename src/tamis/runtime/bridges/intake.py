@@ -12,7 +12,7 @@ from tamis.errors import ConnectionLostError, RefusedError
 from tamis.runtime.bridges.content import event_of_message
 from tamis.runtime.bridges.lanes import Lane, halved, producer_of
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.system import Message, Outcome, System, is_for_good, is_temporary
+from tamis.runtime.bridges.system import IncomingMessage, Outcome, System, is_for_good, is_temporary
 from tamis.runtime.client.http_calls import HttpCalls
 
 __all__ = ["Intake", "NumberedIntake", "PlainIntake", "Publisher", "Repeated", "Stale"]
@@ -42,7 +42,7 @@ class Publisher(Protocol):
 class Intake(Protocol):
     """Publishes messages."""
 
-    async def publish(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def publish(self, messages: Sequence[IncomingMessage]) -> list[Outcome]:
         """Publish messages; return the outcome of each."""
 
 
@@ -54,11 +54,11 @@ class PlainIntake:
         self._attribute = attribute
         self._client = client
 
-    async def publish(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def publish(self, messages: Sequence[IncomingMessage]) -> list[Outcome]:
         """Publish messages together, in order; each has an outcome of its own."""
         return list(await asyncio.gather(*map(self._publish, messages), return_exceptions=True))
 
-    async def _publish(self, message: Message) -> None:
+    async def _publish(self, message: IncomingMessage) -> None:
         event = event_of_message(message.source, message.payload, self._attribute)
         await self._client.publish(event, namespace=self._namespace)
 
@@ -78,27 +78,27 @@ class NumberedIntake:
         self._lanes[lane] = Lane(taken, default() if taken is None else taken)
         return self._lanes[lane].seen
 
-    async def publish(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def publish(self, messages: Sequence[IncomingMessage]) -> list[Outcome]:
         """Publish messages of any lanes; lanes do not wait for each other."""
-        by_lane: dict[str, list[Message]] = {}
+        by_lane: dict[str, list[IncomingMessage]] = {}
         for message in messages:
             by_lane.setdefault(message.lane, []).append(message)
         parts = await asyncio.gather(*(self._publish_lane(lane, part) for lane, part in by_lane.items()))
         outcomes = {id(message): outcome for part in parts for message, outcome in part}
         return [outcomes[id(message)] for message in messages]
 
-    async def _publish_lane(self, name: str, messages: list[Message]) -> list[tuple[Message, Outcome]]:
+    async def _publish_lane(self, name: str, messages: list[IncomingMessage]) -> list[tuple[IncomingMessage, Outcome]]:
         """Publish messages of one lane in order, up to the first that is refused for now."""
         lane = self._lanes[name]
         chain = lane.following(messages)
         chained = set(map(id, chain))
-        outcomes: list[tuple[Message, Outcome]] = [
+        outcomes: list[tuple[IncomingMessage, Outcome]] = [
             (message, Stale()) for message in messages if id(message) not in chained
         ]
         old = [message for message in chain if lane.is_repeated(message)]
         outcomes += [(message, Repeated()) for message in old]
         lane.seen = old[-1].number if old else lane.seen
-        stack: list[Sequence[Message]] = [chain[len(old) :]] if len(chain) > len(old) else []
+        stack: list[Sequence[IncomingMessage]] = [chain[len(old) :]] if len(chain) > len(old) else []
         while stack:
             part = stack.pop()
             problem = await self._post(name, lane, part)
@@ -111,7 +111,7 @@ class NumberedIntake:
             lane.seen = part[-1].number
         return outcomes
 
-    async def _post(self, name: str, lane: Lane, part: Sequence[Message]) -> Outcome:
+    async def _post(self, name: str, lane: Lane, part: Sequence[IncomingMessage]) -> Outcome:
         """Publish some messages as one batch; return None, or why the broker took none of them."""
         try:
             attribute = self._system.attribute

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tamis.routing.edge.limits import MAX_NAME
-from tamis.runtime.bridges.system import Message
+from tamis.runtime.bridges.system import IncomingMessage
 
 __all__ = ["Lane", "halved", "producer_of"]
 
@@ -27,8 +27,8 @@ __all__ = ["Lane", "halved", "producer_of"]
 class Lane:
     """How far a lane was read: the broker ``taken`` so far, everything up to ``seen`` was dealt with.
 
-    >>> lane, message = Lane(taken=7, seen=7), Message("a", b"{}", "l", number=9, after=7)
-    >>> stale = Message("a", b"{}", "l", number=12, after=11)
+    >>> lane, message = Lane(taken=7, seen=7), IncomingMessage("a", b"{}", "l", number=9, after=7)
+    >>> stale = IncomingMessage("a", b"{}", "l", number=12, after=11)
     >>> [one.number for one in lane.following([stale, message])]
     [9]
     """
@@ -37,9 +37,9 @@ class Lane:
     taken: int | None
     seen: int
 
-    def following(self, messages: Sequence[Message]) -> list[Message]:
+    def following(self, messages: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Return the messages that follow one another from ``seen``; others were read before a rewind."""
-        chain: list[Message] = []
+        chain: list[IncomingMessage] = []
         last = self.seen
         for message in messages:
             if message.after == last:
@@ -47,7 +47,7 @@ class Lane:
                 last = message.number
         return chain
 
-    def is_repeated(self, message: Message) -> bool:
+    def is_repeated(self, message: IncomingMessage) -> bool:
         """Whether the broker has a message already."""
         return self.taken is not None and message.number <= self.taken
 
@@ -64,7 +64,7 @@ def producer_of(kind: str, name: str, lane: str) -> str:
     return f"{kind}:{name}:{hashlib.sha256(lane.encode()).hexdigest()[:40]}"
 
 
-def halved(messages: Sequence[Message]) -> list[Sequence[Message]]:
+def halved(messages: Sequence[IncomingMessage]) -> list[Sequence[IncomingMessage]]:
     """Return the second and the first half of some messages, as a stack from which the first is taken first."""
     middle = len(messages) // 2
     return [messages[middle:], messages[:middle]]

@@ -21,10 +21,10 @@ from tamis.runtime.bridges.content import destination_of
 from tamis.runtime.bridges.dead_letters import DeadLetters, letter
 from tamis.runtime.bridges.intake import Intake, NumberedIntake, PlainIntake, Repeated, Stale
 from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
-from tamis.runtime.bridges.system import Message, Outcome, Outgoing, System, is_for_good, is_temporary
+from tamis.runtime.bridges.system import IncomingMessage, Outcome, OutgoingMatch, System, is_for_good, is_temporary
 from tamis.runtime.client.client import Client
 from tamis.runtime.client.connecting import connect
-from tamis.runtime.client.deliveries import ClientSubscription, Delivery
+from tamis.runtime.client.deliveries import ClientDelivery, ClientSubscription
 
 __all__ = ["Bridge", "run_bridge"]
 
@@ -107,19 +107,19 @@ class Bridge:
         finally:
             ahead.cancel()
 
-    async def publish(self, batch: Sequence[Message]) -> None:
+    async def publish(self, batch: Sequence[IncomingMessage]) -> None:
         """Publish messages until each was accepted or refused for good; raise an error that concerns all of them."""
         self._counts.received += len(batch)
         pauses = _Pauses()
         while batch := await self._try(batch):
             await pauses.wait()
 
-    async def _try(self, batch: Sequence[Message]) -> list[Message]:
+    async def _try(self, batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
         """Publish messages once; return those that were refused for now; raise an error that concerns all."""
         outcomes = await self._intake.publish(batch)
-        done: list[Message] = []
-        later: list[Message] = []
-        refused: list[tuple[Message, BaseException]] = []
+        done: list[IncomingMessage] = []
+        later: list[IncomingMessage] = []
+        refused: list[tuple[IncomingMessage, BaseException]] = []
         fatal: BaseException | None = None
         for message, problem in zip(batch, outcomes, strict=True):
             if problem is None or isinstance(problem, Repeated):
@@ -141,7 +141,7 @@ class Bridge:
             raise fatal
         return later
 
-    def _refuse(self, refused: Sequence[tuple[Message, BaseException]]) -> None:
+    def _refuse(self, refused: Sequence[tuple[IncomingMessage, BaseException]]) -> None:
         self._dead.add(
             letter("in", message.source, message.payload, str(problem), number=message.number)
             for message, problem in refused
@@ -165,12 +165,12 @@ class Bridge:
             await asyncio.sleep(0)  # it is sent before more is prepared
         raise RefusedError(409, f"subscription {subscription.id!r} was ended by another client of the broker")
 
-    async def _send(self, waiting: list[tuple[Outgoing, Delivery]]) -> None:
+    async def _send(self, waiting: list[tuple[OutgoingMatch, ClientDelivery]]) -> None:
         """Send deliveries until the system has each of them, or can never have it; then acknowledge them."""
         pauses = _Pauses()
         while waiting:
             outcomes = await self._system.send([outgoing for outgoing, _ in waiting])
-            later: list[tuple[Outgoing, Delivery]] = []
+            later: list[tuple[OutgoingMatch, ClientDelivery]] = []
             for pair, problem in zip(waiting, outcomes, strict=True):
                 if problem is None or is_for_good(problem):
                     self._sent(pair[0], problem)
@@ -184,12 +184,12 @@ class Bridge:
             if later:
                 await pauses.wait()
 
-    def _outgoing(self, subscription: ClientSubscription, delivery: Delivery) -> Outgoing:
+    def _outgoing(self, subscription: ClientSubscription, delivery: ClientDelivery) -> OutgoingMatch:
         destination = destination_of(self._plan.out, subscription.id, delivery.event, self._system.reserved)
         id = f"{self._plan.name}:{subscription.id}:{delivery.id}"
-        return Outgoing(destination, msgspec.json.encode(delivery.event), id)
+        return OutgoingMatch(destination, msgspec.json.encode(delivery.event), id)
 
-    def _sent(self, outgoing: Outgoing, problem: Outcome) -> None:
+    def _sent(self, outgoing: OutgoingMatch, problem: Outcome) -> None:
         if problem is None:
             self._counts.sent += 1
             return
@@ -199,7 +199,7 @@ class Bridge:
         self._counts.last_refusal = reason
 
 
-async def _read(system: System) -> Sequence[Message]:
+async def _read(system: System) -> Sequence[IncomingMessage]:
     messages = await system.read(BATCH)
     if not messages:
         raise ModelError(f"{system.kind}: no messages came")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tamis.errors import DiskFullError, ModelError, RefusedError
 
-__all__ = ["Find", "Message", "Outcome", "Outgoing", "System", "is_for_good", "is_temporary"]
+__all__ = ["Find", "IncomingMessage", "Outcome", "OutgoingMatch", "System", "is_for_good", "is_temporary"]
 
 #: Given a lane and where it begins otherwise, returns the number behind which to read; blocks, so call it in a thread.
 Find = Callable[[str, Callable[[], int]], int]
@@ -18,7 +18,7 @@ Outcome = BaseException | None
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class IncomingMessage:
     """A message that came in.
 
     A system that numbers its messages names a ``lane`` (a partition, a stream), the ``number`` in it and ``after``, the
@@ -35,7 +35,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingMatch:
     """A match on its way out; ``id`` is the same whenever the same match is sent."""
 
     destination: str
@@ -56,16 +56,16 @@ class System(Protocol):
     async def open(self, find: Find) -> None:
         """Connect; `ConnectionLostError` or `RefusedError` when that is not possible."""
 
-    async def read(self, most: int) -> Sequence[Message]:
+    async def read(self, most: int) -> Sequence[IncomingMessage]:
         """Return the next messages, at least one, in the order of their lanes."""
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages that the broker has, or that can never be events."""
 
     async def rewind(self, lane: str, number: int) -> None:
         """Read a lane again behind a number: the broker does not have what came since."""
 
-    async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    async def send(self, batch: Sequence[OutgoingMatch]) -> list[Outcome]:
         """Send matches; returns what became of each once the system has it, or not."""
 
     async def close(self) -> None:

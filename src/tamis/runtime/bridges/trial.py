@@ -11,10 +11,10 @@ from typing import Any
 from tamis.errors import ModelError
 from tamis.runtime.bridges.content import event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.system import Message, System
+from tamis.runtime.bridges.system import IncomingMessage, System
 from tamis.runtime.client.connecting import connect
 
-__all__ = ["Trial", "try_bridge"]
+__all__ = ["BridgeTrial", "try_bridge"]
 
 #: Messages that are shown, and seconds that are waited for them: a group of Kafka takes some to admit a member.
 MESSAGES, SECONDS = 10, 10.0
@@ -24,14 +24,14 @@ PAUSE = 0.5
 
 
 @dataclass
-class Trial:
+class BridgeTrial:
     """Events that messages would become, and why others would be refused."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
 
-async def try_bridge(plan: BridgePlan, system: System) -> Trial:
+async def try_bridge(plan: BridgePlan, system: System) -> BridgeTrial:
     """Connect both sides, read some messages and acknowledge none; errors are those that the bridge would meet."""
     plan.check()
     try:
@@ -40,7 +40,7 @@ async def try_bridge(plan: BridgePlan, system: System) -> Trial:
         messages = await _some(system) if plan.sources else []
     finally:
         await system.close()
-    trial = Trial()
+    trial = BridgeTrial()
     for message in messages[:MESSAGES]:
         try:
             trial.events.append(event_of_message(message.source, message.payload, system.attribute))
@@ -49,9 +49,9 @@ async def try_bridge(plan: BridgePlan, system: System) -> Trial:
     return trial
 
 
-async def _some(system: System) -> Sequence[Message]:
+async def _some(system: System) -> Sequence[IncomingMessage]:
     """Return the first messages: as many as are shown, or fewer when no more come for a moment."""
-    messages: list[Message] = []
+    messages: list[IncomingMessage] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SECONDS) as patience:
             while len(messages) < MESSAGES:

@@ -47,7 +47,7 @@ from tamis.runtime.links.link_set import LinkSet
 from tamis.runtime.packets import split_frames
 from tamis.runtime.stores.protocol import Store
 from tamis.runtime.traces.broker_traces import BrokerTraces
-from tamis.runtime.traces.contexts import Origin
+from tamis.runtime.traces.contexts import PublisherSpan
 
 __all__ = ["Driver"]
 
@@ -247,7 +247,7 @@ class Driver:
         by: Rights,
         publisher: str,
         draft: EventDraft | None = None,
-        origin: Origin | None = None,
+        origin: PublisherSpan | None = None,
     ) -> Accepted | Rejection:
         """Publish the events of one request, all that come at once as one batch; returns when they are durable.
 
@@ -266,7 +266,7 @@ class Driver:
         number: int,
         draft: EventDraft | None = None,
         after: int | None = None,
-        origin: Origin | None = None,
+        origin: PublisherSpan | None = None,
     ) -> Accepted | Rejection:
         """Publish a numbered batch of a producer unless it was accepted before; returns when it is durable.
 
@@ -391,7 +391,7 @@ class Driver:
     def _named(self, publisher: str) -> str:
         return f"{publisher}@{self.view.name}"
 
-    async def _post(self, post: Post, origin: Origin | None) -> Accepted | Rejection:
+    async def _post(self, post: Post, origin: PublisherSpan | None) -> Accepted | Rejection:
         self.demand_room()
         if self.traces is not None:
             self.traces.note_post(post, origin)

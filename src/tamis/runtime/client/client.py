@@ -300,7 +300,7 @@ class Client:
         self._news.set()
 
     def acknowledge(self, reader: Reader, cursor: Cursor) -> None:
-        """Take note that a reader is done with a message; `Delivery.ack` calls it."""
+        """Take note that a reader is done with a message; `ClientDelivery.ack` calls it."""
         if self._session.acknowledge(reader, cursor):
             self._news.set()
 

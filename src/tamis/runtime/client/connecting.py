@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.runtime.client.client import Client
-from tamis.runtime.client.deliveries import ClientSubscription, Delivery
+from tamis.runtime.client.deliveries import ClientDelivery, ClientSubscription
 from tamis.runtime.traces.contexts import current_traceparent
 
 __all__ = ["Connecting", "SyncClient", "SyncSubscription", "connect"]
@@ -160,7 +160,7 @@ class SyncSubscription:
 class SyncDelivery:
     """One event for one subscription."""
 
-    def __init__(self, delivery: Delivery, client: SyncClient) -> None:
+    def __init__(self, delivery: ClientDelivery, client: SyncClient) -> None:
         self._delivery = delivery
         self._client = client
         self.id = delivery.id
@@ -176,7 +176,7 @@ async def _opened(url: str | Sequence[str], options: Mapping[str, Any]) -> Clien
     return await Client(url, **options).open()
 
 
-async def _next(subscription: ClientSubscription, timeout: float | None) -> Delivery | None:
+async def _next(subscription: ClientSubscription, timeout: float | None) -> ClientDelivery | None:
     async with asyncio.timeout(timeout):
         async for delivery in subscription:
             return delivery

@@ -14,7 +14,7 @@ from tamis.routing import messages as m
 from tamis.runtime.client.session import FilterChange, Reader
 from tamis.runtime.event_json import payload_as_json
 
-__all__ = ["Acknowledging", "ClientSubscription", "Delivery"]
+__all__ = ["Acknowledging", "ClientDelivery", "ClientSubscription"]
 
 
 class Acknowledging(Protocol):
@@ -28,7 +28,7 @@ class Acknowledging(Protocol):
 
 
 @dataclass(frozen=True)
-class Delivery:
+class ClientDelivery:
     """One event for one subscription; ``subscriptions`` are all of this client that it matches."""
 
     id: str
@@ -61,7 +61,7 @@ class ClientSubscription(Reader):
     def __aiter__(self) -> ClientSubscription:
         return self
 
-    async def __anext__(self) -> Delivery:
+    async def __anext__(self) -> ClientDelivery:
         while not self.waiting:
             if self.error is not None:
                 raise self.error
@@ -75,7 +75,7 @@ class ClientSubscription(Reader):
         if fields := self._fields():  # another subscription of this client may have asked for more
             event = {name: value for name, value in event.items() if name in fields}
         name = f"{id.publisher}:{id.epoch}:{id.seq}"
-        return Delivery(name, event, self.namespace, delivery.subscriptions, cursor, self._client, self)
+        return ClientDelivery(name, event, self.namespace, delivery.subscriptions, cursor, self._client, self)
 
     def _fields(self) -> tuple[str, ...]:
         """Return the attributes that this subscription asks for; none: all."""

@@ -21,7 +21,7 @@ from tamis.routing.edge.limits import MAX_NAME, MAX_SUBSCRIPTIONS
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.config import JwtConfig
 from tamis.runtime.broker.tokens import Tokens, jti_digest
-from tamis.runtime.identity.key_set import Key, KeySet
+from tamis.runtime.identity.key_set import KeySet, VerificationKey
 
 __all__ = ["PREFIX", "JwtTokens"]
 
@@ -96,7 +96,7 @@ class JwtTokens:
         _, sha256, _, _, jti = digest.split(" ")
         return bool({sha256, jti} & self._tokens.revoked())
 
-    def _key(self, token: str) -> Key:
+    def _key(self, token: str) -> VerificationKey:
         if _UNSIGNED.fullmatch(token):
             raise RefusedError(401, _NOT_SIGNED)
         if _DETACHED.fullmatch(token):
@@ -144,7 +144,7 @@ def _in_words(problem: str) -> str:
     return next((words for sign, words in _PLAIN_WORDS.items() if sign in problem), problem)
 
 
-def _digest(token: str, end: int, key: Key, jti: object) -> str:
+def _digest(token: str, end: int, key: VerificationKey, jti: object) -> str:
     """Return what a connection remembers of a token: enough to see that it ended, too little to use it."""
     name = jti_digest(jti) if isinstance(jti, str) else "-"
     return f"jwt {hashlib.sha256(token.encode()).hexdigest()} {end} {key.mark} {name}"

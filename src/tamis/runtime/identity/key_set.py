@@ -27,7 +27,7 @@ from jwt import PyJWK
 from tamis.errors import ModelError
 from tamis.runtime.broker.config import JwtConfig
 
-__all__ = ["Key", "KeySet", "read_keys"]
+__all__ = ["KeySet", "VerificationKey", "read_keys"]
 
 #: Bytes of a key set, and keys in it.
 MAX_KEY_BYTES, MAX_KEYS = 256 * 1024, 100
@@ -46,7 +46,7 @@ _log = logging.getLogger("tamis")
 
 
 @dataclass(frozen=True)
-class Key:
+class VerificationKey:
     """A key, the one algorithm that it is for, and its name, "" without one; ``mark`` tells it from all other keys."""
 
     id: str
@@ -60,7 +60,7 @@ class KeySet:
 
     def __init__(self, config: JwtConfig) -> None:
         self._config = config
-        self._keys: tuple[Key, ...] = ()
+        self._keys: tuple[VerificationKey, ...] = ()
         self._stamp: tuple[int, int] | None = None
         #: When the issuer is asked for its keys next, and when it was asked last.
         self._next = 0.0
@@ -68,14 +68,14 @@ class KeySet:
         if not config.keys_url:
             self._read_file()
 
-    def find(self, id: str | None, algorithm: str) -> Key | None:
+    def find(self, id: str | None, algorithm: str) -> VerificationKey | None:
         """Return the key that a token names, or the only one of its algorithm when it names none."""
         keys = [key for key in self._keys if key.algorithm == algorithm and id in (None, key.id)]
         if not keys and id is not None:
             self._next = min(self._next, self._last_request + HASTE_SECONDS)  # the issuer may have new keys
         return keys[0] if len(keys) == 1 else None
 
-    def named(self, id: str | None) -> list[Key]:
+    def named(self, id: str | None) -> list[VerificationKey]:
         """Return the keys of a name, whatever they are for; none without a name."""
         return [key for key in self._keys if id is not None and key.id == id]
 
@@ -115,7 +115,7 @@ class KeySet:
         self._keys = (_secret(data),) if self._config.secret_file else read_keys(data, self._config.algorithms)
 
 
-def read_keys(data: bytes, algorithms: Iterable[str]) -> tuple[Key, ...]:
+def read_keys(data: bytes, algorithms: Iterable[str]) -> tuple[VerificationKey, ...]:
     """Return the public keys of a JWKS document or of PEM for some algorithms; `ModelError` when there is none."""
     if len(data) > MAX_KEY_BYTES:
         raise ModelError(f"a key set has at most {MAX_KEY_BYTES:,} bytes, got {len(data):,}")
@@ -126,7 +126,7 @@ def read_keys(data: bytes, algorithms: Iterable[str]) -> tuple[Key, ...]:
     return usable
 
 
-def _jwks_keys(data: bytes) -> list[Key]:
+def _jwks_keys(data: bytes) -> list[VerificationKey]:
     try:
         entries = json.loads(data)["keys"]
         if not isinstance(entries, list) or len(entries) > MAX_KEYS:
@@ -137,7 +137,7 @@ def _jwks_keys(data: bytes) -> list[Key]:
     return [key for entry in signing if (key := _jwk(entry)) is not None]
 
 
-def _jwk(entry: Mapping[str, Any]) -> Key | None:
+def _jwk(entry: Mapping[str, Any]) -> VerificationKey | None:
     """Return a key of a JWKS document; None for a kind that is not used here."""
     if entry.get("kty") == "oct" or "d" in entry:
         raise ModelError("a JWKS document for [auth.jwt] holds public keys only; an HMAC secret goes to secret_file")
@@ -149,10 +149,10 @@ def _jwk(entry: Mapping[str, Any]) -> Key | None:
     algorithm = _algorithm(value)
     if algorithm is None or entry.get("alg", algorithm) != algorithm:
         return None
-    return Key(str(entry.get("kid", "")), algorithm, value, _mark(value))
+    return VerificationKey(str(entry.get("kid", "")), algorithm, value, _mark(value))
 
 
-def _pem_key(data: bytes) -> Key:
+def _pem_key(data: bytes) -> VerificationKey:
     try:
         value = serialization.load_pem_public_key(data)
     except ValueError:
@@ -160,7 +160,7 @@ def _pem_key(data: bytes) -> Key:
     algorithm = _algorithm(value)
     if algorithm is None:
         raise ModelError("a public key is RSA, EC on P-256 or Ed25519")
-    return Key("", algorithm, value, _mark(value))
+    return VerificationKey("", algorithm, value, _mark(value))
 
 
 def _algorithm(value: object) -> str | None:
@@ -179,10 +179,10 @@ def _mark(value: Any) -> str:
     return hashlib.sha256(value.public_bytes(kind, form)).hexdigest()
 
 
-def _secret(data: bytes) -> Key:
+def _secret(data: bytes) -> VerificationKey:
     if len(data.strip()) < MIN_SECRET:
         raise ModelError(f"a secret for HS256 has at least {MIN_SECRET} bytes")
-    return Key("", "HS256", data.strip(), hashlib.sha256(b"mark" + data).hexdigest())
+    return VerificationKey("", "HS256", data.strip(), hashlib.sha256(b"mark" + data).hexdigest())
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

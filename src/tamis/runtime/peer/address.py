@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tamis.errors import ModelError
 from tamis.runtime.client.clear_text import is_loopback
 
-__all__ = ["MAX_NAME", "Address", "Endpoint", "address_of", "resolve"]
+__all__ = ["MAX_NAME", "Address", "SocketAddress", "address_of", "resolve"]
 
 #: Characters of a name: a host name has at most 253, and brackets, colon and port come to it.
 MAX_NAME = 262
@@ -55,7 +55,7 @@ class Address(NamedTuple):
         return cls(bare, int(port))
 
 
-class Endpoint(NamedTuple):
+class SocketAddress(NamedTuple):
     """An IP address that may be dialled, with its port."""
 
     ip: str
@@ -74,11 +74,11 @@ def address_of(url: str) -> str:
         raise ModelError(f"expected the address of a peer, such as tcp://127.0.0.1:4000, not {url!r}") from None
 
 
-async def resolve(address: Address, *, from_loopback: bool) -> Endpoint:
+async def resolve(address: Address, *, from_loopback: bool) -> SocketAddress:
     """Return the endpoint of an address; ModelError when this peer may not dial it, OSError when it has none."""
     loop = asyncio.get_running_loop()
     entries = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    endpoints = [Endpoint(str(entry[4][0]), address.port) for entry in entries]
+    endpoints = [SocketAddress(str(entry[4][0]), address.port) for entry in entries]
     for endpoint in endpoints:
         if problem := _problem(endpoint.ip, from_loopback):
             raise ModelError(f"{address}: {problem}")

@@ -26,7 +26,18 @@ from tamis.overlay.messages import VERSION
 from tamis.overlay.seat import Shape
 from tamis.runtime.peer.address import MAX_NAME
 
-__all__ = ["MAX_GREETING", "MAX_SCHEMA", "Attributes", "Hello", "Identity", "Proof", "Refusal", "Role", "read", "write"]
+__all__ = [
+    "MAX_GREETING",
+    "MAX_SCHEMA",
+    "Attributes",
+    "Hello",
+    "Identity",
+    "PeerRefusal",
+    "Proof",
+    "Role",
+    "read",
+    "write",
+]
 
 #: Bytes of a greeting or a proof, and of a schema, which is sent only when two peers have different ones.
 MAX_GREETING, MAX_SCHEMA = 4096, 1024 * 1024
@@ -66,13 +77,13 @@ class Attributes(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     schema: Annotated[bytes, msgspec.Meta(max_length=MAX_SCHEMA)]
 
 
-class Refusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="refusal"):
+class PeerRefusal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="refusal"):
     """Why the sender closes the connection."""
 
     reason: Annotated[str, msgspec.Meta(max_length=1000)]
 
 
-Word = Hello | Proof | Attributes | Refusal
+Word = Hello | Proof | Attributes | PeerRefusal
 _decoder = msgspec.msgpack.Decoder(Word)
 write = msgspec.msgpack.Encoder().encode
 

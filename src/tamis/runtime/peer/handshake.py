@@ -13,12 +13,12 @@ from tamis.runtime.peer.greeting import (
     Attributes,
     Hello,
     Identity,
+    PeerRefusal,
     Proof,
-    Refusal,
     read,
     write,
 )
-from tamis.runtime.peer.wire import Wire
+from tamis.runtime.peer.wire import FramedConnection
 
 __all__ = ["HANDSHAKE_SECONDS", "greet", "welcome"]
 
@@ -28,7 +28,7 @@ HANDSHAKE_SECONDS = 10.0
 W = TypeVar("W", Hello, Proof, Attributes)
 
 
-async def greet(wire: Wire, identity: Identity, to: str) -> None:
+async def greet(wire: FramedConnection, identity: Identity, to: str) -> None:
     """Greet the peer ``to``, which was dialled; `RemoteProtocolError` says why the two cannot talk."""
     mine = identity.hello(to)
     sent = write(mine)
@@ -43,13 +43,13 @@ async def greet(wire: Wire, identity: Identity, to: str) -> None:
     await _compare(wire, identity, mine, theirs)
 
 
-async def welcome(wire: Wire, identity: Identity) -> str:
+async def welcome(wire: FramedConnection, identity: Identity) -> str:
     """Greet a peer that has dialled, and return its name; `RemoteProtocolError` says why the two cannot talk."""
     try:
         received, theirs = await _next(wire, Hello, wire.origin)
         Address.parse(theirs.name)
     except (RemoteProtocolError, ModelError) as error:
-        await wire.write(write(Refusal("expected the greeting of a tamis peer")))
+        await wire.write(write(PeerRefusal("expected the greeting of a tamis peer")))
         raise RemoteProtocolError(wire.origin, str(getattr(error, "problem", error))) from None
     mine = identity.hello(theirs.name)
     sent = write(mine)
@@ -59,14 +59,14 @@ async def welcome(wire: Wire, identity: Identity) -> str:
     try:
         identity.check_proof(theirs, proof, identity.proof("dialler", received, sent))
     except RemoteProtocolError as error:
-        await wire.write(write(Refusal(error.problem)))
+        await wire.write(write(PeerRefusal(error.problem)))
         raise
     await wire.write(write(identity.proof("listener", received, sent)))
     await _compare(wire, identity, mine, theirs)
     return theirs.name
 
 
-async def _compare(wire: Wire, identity: Identity, mine: Hello, theirs: Hello) -> None:
+async def _compare(wire: FramedConnection, identity: Identity, mine: Hello, theirs: Hello) -> None:
     """Compare what peers must agree on, once each knows that the other has the token."""
     identity.check_shape(theirs, mine)
     if theirs.schema != mine.schema:
@@ -75,7 +75,7 @@ async def _compare(wire: Wire, identity: Identity, mine: Hello, theirs: Hello) -
         raise identity.explain_schema(theirs, attributes)
 
 
-async def _next(wire: Wire, kind: type[W], link: str, limit: int = MAX_GREETING) -> tuple[bytes, W]:
+async def _next(wire: FramedConnection, kind: type[W], link: str, limit: int = MAX_GREETING) -> tuple[bytes, W]:
     """Return the next word, and its bytes; `RemoteProtocolError` when it is another one, or a refusal."""
     try:
         data = await wire.read(limit)
@@ -84,7 +84,7 @@ async def _next(wire: Wire, kind: type[W], link: str, limit: int = MAX_GREETING)
             link, "it closed the connection during the greeting: do both peers use TLS, or none, and the same tamis?"
         ) from None
     word = read(data, link)
-    if isinstance(word, Refusal):
+    if isinstance(word, PeerRefusal):
         raise RemoteProtocolError(link, f"it refuses: {word.reason}")
     if not isinstance(word, kind):
         raise RemoteProtocolError(link, f"expected {kind.__name__} in the greeting, got {type(word).__name__}")

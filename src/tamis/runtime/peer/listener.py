@@ -17,7 +17,7 @@ from tamis.runtime.peer.address import Address
 from tamis.runtime.peer.greeting import Identity
 from tamis.runtime.peer.handshake import HANDSHAKE_SECONDS, welcome
 from tamis.runtime.peer.reports import Reports
-from tamis.runtime.peer.wire import MAX_FRAME, Wire
+from tamis.runtime.peer.wire import MAX_FRAME, FramedConnection
 
 __all__ = ["Listener"]
 
@@ -39,7 +39,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._greeting: dict[asyncio.StreamWriter, None] = {}
         #: Connections that have been greeted, the one that was silent for longest first.
-        self._peers: dict[Wire, None] = {}
+        self._peers: dict[FramedConnection, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, address: Address) -> Address:
@@ -78,14 +78,14 @@ class Listener:
         except RemoteProtocolError as error:
             self._reports.say(f"refused {error.link}: {error.problem}")
         except ssl.SSLError as error:
-            self._reports.say(f"refused {Wire(reader, writer).origin}: TLS: {error.reason or error}")
+            self._reports.say(f"refused {FramedConnection(reader, writer).origin}: TLS: {error.reason or error}")
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the other end is gone, or too slow
         finally:
             self._tasks.discard(task)
-            await Wire(reader, writer).close()
+            await FramedConnection(reader, writer).close()
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Wire, str]:
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[FramedConnection, str]:
         assert self._identity is not None
         if len(self._greeting) >= MAX_GREETING:
             oldest = next(iter(self._greeting))
@@ -96,12 +96,12 @@ class Listener:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
                 if self._tls is not None:
                     await writer.start_tls(self._tls)
-                wire = Wire(reader, writer)
+                wire = FramedConnection(reader, writer)
                 return wire, await welcome(wire, self._identity)
         finally:
             self._greeting.pop(writer, None)
 
-    async def _serve(self, wire: Wire, name: str) -> None:
+    async def _serve(self, wire: FramedConnection, name: str) -> None:
         if len(self._peers) >= MAX_CONNECTIONS:
             oldest = next(iter(self._peers))
             del self._peers[oldest]

@@ -71,7 +71,7 @@ class PeerProcess:
         self._security = PeerSecurity() if security is None else security
         self._reports = Reports(report or _print_error)
         self._listener = Listener(self._security.listening, self._reports, self._receive)
-        self._arrived: asyncio.Queue[m.Delivery] = asyncio.Queue(MAX_UNREAD)
+        self._arrived: asyncio.Queue[m.PeerDelivery] = asyncio.Queue(MAX_UNREAD)
         self._wires: _Wires | None = None
 
     @property
@@ -132,11 +132,11 @@ class PeerProcess:
     ) -> None:
         """Ask for events; a seat in the tree is found in a moment (`is_active`)."""
         filter = self.content.write_filter(self.content.compile(source))
-        self._submit(m.Subscribe(id, filter, namespace))
+        self._submit(m.SubscribeRequest(id, filter, namespace))
 
     def unsubscribe(self, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Ask no longer."""
-        self._submit(m.Unsubscribe(id, namespace))
+        self._submit(m.UnsubscribeRequest(id, namespace))
 
     def publish(self, event: Mapping[str, Any], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Publish an event; it is held until every peer that must have it has it.
@@ -148,7 +148,7 @@ class PeerProcess:
             raise LimitError("bytes of an event", len(payload), MAX_EVENT)
         if self.core.held >= MAX_HELD:
             raise LimitError("events that not every peer has yet", self.core.held + 1, MAX_HELD)
-        self._submit(m.Publish(payload, namespace))
+        self._submit(m.PublishRequest(payload, namespace))
 
     async def room(self) -> None:
         """Wait until another event may be published."""

@@ -17,7 +17,7 @@ from tamis.runtime.peer.address import Address, resolve
 from tamis.runtime.peer.greeting import Identity
 from tamis.runtime.peer.handshake import HANDSHAKE_SECONDS, greet
 from tamis.runtime.peer.reports import Reports
-from tamis.runtime.peer.wire import IDLE_SECONDS, Wire
+from tamis.runtime.peer.wire import IDLE_SECONDS, FramedConnection
 
 __all__ = ["Dialler", "Receivers"]
 
@@ -37,7 +37,7 @@ class Dialler:
         self._tls = tls
         self._turns = asyncio.Semaphore(MAX_DIALS)
 
-    async def dial(self, name: str) -> Wire:
+    async def dial(self, name: str) -> FramedConnection:
         """Return a connection to a peer that has been greeted.
 
         ModelError: the address may not be dialled. OSError and TimeoutError: there is no answer. RemoteProtocolError:
@@ -53,7 +53,7 @@ class Dialler:
                 async with asyncio.timeout(HANDSHAKE_SECONDS):
                     if self._tls is not None:
                         await writer.start_tls(self._tls, server_hostname=address.host)
-                    wire = Wire(reader, writer)
+                    wire = FramedConnection(reader, writer)
                     await greet(wire, self._identity, name)
             except ssl.SSLError as error:
                 writer.transport.abort()
@@ -113,7 +113,7 @@ class Receivers:
 
     async def _deliver(self, name: str, outbox: _Outbox) -> None:
         """Send what waits for one receiver, until nothing has for a while."""
-        wire: Wire | None = None
+        wire: FramedConnection | None = None
         try:
             while await outbox.has_some():
                 try:
@@ -138,7 +138,7 @@ class Receivers:
         self._bytes -= len(frame)
         return frame
 
-    async def _give_up(self, outbox: _Outbox, wire: Wire | None) -> None:
+    async def _give_up(self, outbox: _Outbox, wire: FramedConnection | None) -> None:
         """Drop what waits, and wait a round: rounds say again what matters."""
         self._bytes -= outbox.clear()
         if wire is not None:

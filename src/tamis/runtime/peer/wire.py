@@ -7,7 +7,7 @@ import contextlib
 
 from tamis.errors import RemoteProtocolError
 
-__all__ = ["FRAME_SECONDS", "IDLE_SECONDS", "MAX_FRAME", "WRITE_SECONDS", "Wire"]
+__all__ = ["FRAME_SECONDS", "IDLE_SECONDS", "MAX_FRAME", "WRITE_SECONDS", "FramedConnection"]
 
 #: Bytes of a frame. The largest is an event with a region, 1 MiB; nodes that change owners are smaller.
 MAX_FRAME = 2 * 1024 * 1024
@@ -17,7 +17,7 @@ IDLE_SECONDS = 120.0
 FRAME_SECONDS, WRITE_SECONDS = 30.0, 10.0
 
 
-class Wire:
+class FramedConnection:
     """Frames over one connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -87,7 +87,7 @@ class PeerNetwork:
         self._rng = random.Random(seed)
         self._naive = NaiveNetwork()
         #: What each peer has delivered to its clients.
-        self._peers: dict[str, list[m.Delivery]] = {}
+        self._peers: dict[str, list[m.PeerDelivery]] = {}
         self._publisher: dict[m.EventId, str] = {}
         self._published: Counter[str] = Counter()
         self._brokers = tuple(brokers)
@@ -120,7 +120,7 @@ class PeerNetwork:
         """Make a subscription of a client; it is active when the network has come to rest (`run`)."""
         peer, filters = self._naive.node_of(client), self._content.compile(source)
         chosen_id = self._naive.subscribe(client, filters, id, namespace)
-        message = m.Subscribe(_key(client, namespace, chosen_id), self._content.write_filter(filters), namespace)
+        message = m.SubscribeRequest(_key(client, namespace, chosen_id), self._content.write_filter(filters), namespace)
         self._core(peer).contact = self._contact()
         self._submit(peer, message)
         return chosen_id
@@ -128,7 +128,7 @@ class PeerNetwork:
     def unsubscribe(self, client: str, id: SubscriptionId, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """End a subscription of a client."""
         self._naive.unsubscribe(client, id, namespace)
-        self._submit(self._naive.node_of(client), m.Unsubscribe(_key(client, namespace, id), namespace))
+        self._submit(self._naive.node_of(client), m.UnsubscribeRequest(_key(client, namespace, id), namespace))
 
     def publish(
         self,
@@ -146,7 +146,7 @@ class PeerNetwork:
             self._publisher[id] = client
             self._naive.publish(id, namespace, self._content.read_event(payload), self._is_due)
             self._core(peer).contact = self._contact()
-            self._submit(peer, m.Publish(payload, namespace))
+            self._submit(peer, m.PublishRequest(payload, namespace))
 
     def run(self) -> None:
         """Run until the network is at rest; after losses that takes rounds of checks.
@@ -263,7 +263,7 @@ class PeerNetwork:
     def _is_due(self, client: str, place: Place) -> bool:
         return self.is_active(client, place[1], namespace=place[0])
 
-    def _got(self, client: str) -> list[m.Delivery]:
+    def _got(self, client: str) -> list[m.PeerDelivery]:
         peer = self._naive.node_of(client)
         node = self._simulator.hosts[peer].node
         assert isinstance(node, DatagramNode)

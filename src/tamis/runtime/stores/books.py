@@ -15,7 +15,7 @@ import msgspec
 from tamis.errors import StoreError
 from tamis.node import records
 from tamis.node.effects import Key
-from tamis.runtime.stores.database import Column, Database, Table
+from tamis.runtime.stores.database import Database, Table, TableColumn
 
 __all__ = ["FORMAT", "MANIFEST", "STATE_SCHEMA", "Books", "packed", "unpacked"]
 
@@ -31,7 +31,7 @@ CREATE TABLE books (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, num
 CREATE TABLE state (key BLOB PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
 """
 
-_STATE = Table("state", (Column("key", "bytes"), Column("value", "bytes"), Column("crc", "integer")), 1)
+_STATE = Table("state", (TableColumn("key", "bytes"), TableColumn("value", "bytes"), TableColumn("crc", "integer")), 1)
 
 
 class Books:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Column", "Database", "Row", "Rows", "SqliteDatabase", "Table"]
+__all__ = ["Database", "QueryResult", "Row", "SqliteDatabase", "Table", "TableColumn"]
 
 Row = tuple[Any, ...]
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: ``text`` (PostgreSQL keeps it as UTF-8 bytes), ``integer`` of 64 bits, or ``bytes``."""
 
     name: str
@@ -21,11 +21,11 @@ class Table(NamedTuple):
     """A table whose rows are written whole; its first ``n_keys`` columns identify a row."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     n_keys: int
 
 
-class Rows(Protocol):
+class QueryResult(Protocol):
     """The answer to a question."""
 
     def __iter__(self) -> Iterator[Any]: ...
@@ -42,7 +42,7 @@ class Rows(Protocol):
 class Database(Protocol):
     """A connection: values stand for ``?`` in a statement."""
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> QueryResult:
         """Run one statement."""
         ...
 
@@ -61,9 +61,9 @@ class SqliteDatabase:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> QueryResult:
         """Run one statement."""
-        cursor: Rows = self._connection.execute(statement, values)
+        cursor: QueryResult = self._connection.execute(statement, values)
         return cursor
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> Iterable[Row]:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tamis.errors import LeaseLostError, StoreError
-from tamis.runtime.stores.postgres_database import PATIENCE, Address, telling, with_patience
+from tamis.runtime.stores.postgres_database import PATIENCE, DatabaseAddress, telling, with_patience
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,7 +45,7 @@ INSERT INTO alive VALUES (1, '', '-infinity');
 class Lease:
     """The lease of one process on one schema."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         #: Who this is: people read the machine and the process, the rest makes it unique.
         self.holder = f"{socket.gethostname()} process {os.getpid()} {uuid.uuid4().hex[:8]}"
@@ -134,7 +134,7 @@ class Lease:
 class Heartbeat:
     """A thread that shows that the holder of a lease lives, on its own connection; ``lost`` is called at its end."""
 
-    def __init__(self, address: Address, lease: Lease, lost: Callable[[StoreError], object]) -> None:
+    def __init__(self, address: DatabaseAddress, lease: Lease, lost: Callable[[StoreError], object]) -> None:
         self._address = address
         self._lease = lease
         self._lost = lost

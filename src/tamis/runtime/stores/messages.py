@@ -15,7 +15,7 @@ from tamis.errors import StoreError
 from tamis.node import records
 from tamis.node.effects import Key, Link
 from tamis.node.outbox import Backlog
-from tamis.runtime.stores.database import Column, Database, Table
+from tamis.runtime.stores.database import Database, Table, TableColumn
 
 __all__ = ["OUTBOX", "OUTBOX_SCHEMA", "PAGE_BYTES", "MessageTable", "message_crc", "stream_ends"]
 
@@ -27,11 +27,11 @@ CREATE TABLE outbox (link TEXT NOT NULL, number INTEGER NOT NULL, at INTEGER NOT
 OUTBOX = Table(
     "outbox",
     (
-        Column("link", "text"),
-        Column("number", "integer"),
-        Column("at", "integer"),
-        Column("body", "bytes"),
-        Column("crc", "integer"),
+        TableColumn("link", "text"),
+        TableColumn("number", "integer"),
+        TableColumn("at", "integer"),
+        TableColumn("body", "bytes"),
+        TableColumn("crc", "integer"),
     ),
     2,
 )

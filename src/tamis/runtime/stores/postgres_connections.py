@@ -1,7 +1,7 @@
 """The connections of a store in PostgreSQL: one that writes beneath the lease, and one that reads.
 
 Both are made again when they break. A reader may simply ask again. A writer does not know then whether its last
-transaction is durable: `Writer.write` says so, and `Writer.renew` finds out.
+transaction is durable: `PostgresWriter.write` says so, and `PostgresWriter.renew` finds out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tamis.runtime.stores.messages import OUTBOX_SCHEMA
 from tamis.runtime.stores.postgres_database import (
     PATIENCE,
     SCHEMA_PREFIX,
-    Address,
+    DatabaseAddress,
     PostgresDatabase,
     first_line,
     is_lost,
@@ -34,21 +34,21 @@ from tamis.runtime.stores.postgres_database import (
 )
 from tamis.runtime.stores.protocol import StandbyStoppedError
 
-__all__ = ["Reader", "Writer", "brokers_in"]
+__all__ = ["PostgresReader", "PostgresWriter", "brokers_in"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger("tamis")
 
 
-class Writer:
+class PostgresWriter:
     """The connection that writes. It is made when the lease is this process's.
 
     `StoreError` when another broker is alive. With ``stopped`` it waits instead until that one is gone, for as long as
     the event is not set.
     """
 
-    def __init__(self, address: Address, stopped: threading.Event | None) -> None:
+    def __init__(self, address: DatabaseAddress, stopped: threading.Event | None) -> None:
         self._address = address
         self._place = address.place
         #: How long a lost server is waited for, in seconds.
@@ -167,10 +167,10 @@ class Writer:
             raise
 
 
-class Reader:
+class PostgresReader:
     """A connection that reads, for one thread at a time."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._turn = threading.Lock()
         self._db: psycopg.Connection[Any] | None = None
@@ -193,7 +193,7 @@ class Reader:
             self._db.close()
 
 
-def brokers_in(address: Address) -> list[str]:
+def brokers_in(address: DatabaseAddress) -> list[str]:
     """Return the names of the brokers whose state is in a database; `StoreError` when it cannot be asked."""
     question = (
         "SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid "

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from tamis.errors import DiskFullError, LeaseLostError, MissingExtraError, ModelError, StoreError
-from tamis.runtime.stores.database import Row, Rows, Table
+from tamis.runtime.stores.database import QueryResult, Row, Table
 
 if TYPE_CHECKING:
     import psycopg
 
 __all__ = [
     "SCHEMA_PREFIX",
-    "Address",
+    "DatabaseAddress",
     "PostgresDatabase",
     "first_line",
     "is_lost",
@@ -51,7 +51,7 @@ _UNAVAILABLE = frozenset({"57P01", "57P02", "57P03", "55P03"})
 T = TypeVar("T")
 
 
-class Address:
+class DatabaseAddress:
     """Where a database is: a URL of libpq and a schema. Its text has no password."""
 
     def __init__(self, url: str, schema: str) -> None:
@@ -99,7 +99,7 @@ class PostgresDatabase:
         self._connection = connection
         self._is_large = is_large
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> QueryResult:
         """Run one statement."""
         if self._is_large:
             return _LargeAnswer(self._connection, _dialect(statement), _as_bytes(values))

@@ -25,8 +25,14 @@ from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.lease import Heartbeat
 from tamis.runtime.stores.messages import PAGE_BYTES
-from tamis.runtime.stores.postgres_connections import Reader, Writer, brokers_in
-from tamis.runtime.stores.postgres_database import SCHEMA_PREFIX, Address, PostgresDatabase, telling, with_patience
+from tamis.runtime.stores.postgres_connections import PostgresReader, PostgresWriter, brokers_in
+from tamis.runtime.stores.postgres_database import (
+    SCHEMA_PREFIX,
+    DatabaseAddress,
+    PostgresDatabase,
+    telling,
+    with_patience,
+)
 from tamis.runtime.stores.tables import Tables
 
 __all__ = ["PostgresStore"]
@@ -54,7 +60,7 @@ class PostgresStore:
         stopped: threading.Event | None = None,
         is_older_copy: bool = False,
     ) -> None:
-        address = Address(url, f"{SCHEMA_PREFIX}{name}")
+        address = DatabaseAddress(url, f"{SCHEMA_PREFIX}{name}")
         self.place = address.place
         if len(address.schema.encode()) > 63:
             raise StoreError(self.place, "the name of a broker in PostgreSQL has at most 57 bytes")
@@ -67,8 +73,8 @@ class PostgresStore:
         self._is_older_copy = is_older_copy
         self._head: Head | None = None
         self._size = 0
-        self._reader = Reader(address)
-        self._writer = Writer(address, stopped)
+        self._reader = PostgresReader(address)
+        self._writer = PostgresWriter(address, stopped)
         self._heartbeat = Heartbeat(address, self._writer.lease, lambda error: self.on_damage(error))
         self._heartbeat.start()
 
@@ -210,7 +216,7 @@ class PostgresStore:
             raise
 
 
-def _demand_broker(address: Address, name: str) -> None:
+def _demand_broker(address: DatabaseAddress, name: str) -> None:
     """Raise `StoreError` unless the database has the state of a broker; the names of those that it has help."""
     names = brokers_in(address)
     if name not in names:

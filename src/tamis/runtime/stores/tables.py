@@ -1,7 +1,7 @@
 """What both engines share: the tables of a broker, and the rows of one commit.
 
-A record goes into the table that the `Form` of its kind names (`tamis.node.records`): ``state`` holds values under
-keys; ``outbox`` the messages of each stream by number; ``audit`` and ``activity`` sealed logs
+A record goes into the table that the `RecordForm` of its kind names (`tamis.node.records`): ``state`` holds values
+under keys; ``outbox`` the messages of each stream by number; ``audit`` and ``activity`` sealed logs
 (`tamis.runtime.stores.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
 when its retention is over. Until then it can be replayed (promise G10).
@@ -18,14 +18,14 @@ from functools import partial
 
 from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
-from tamis.node.records import Form
+from tamis.node.records import RecordForm
 from tamis.runtime.stores.audit_log import AuditLog
 from tamis.runtime.stores.books import Books, packed
 from tamis.runtime.stores.database import Database
 from tamis.runtime.stores.messages import OUTBOX, MessageTable, message_crc, stream_ends
 from tamis.runtime.stores.retention import Retention
 
-__all__ = ["Batch", "Tables"]
+__all__ = ["CommitBatch", "Tables"]
 
 #: Bytes of records that a commit may write into the room of the reserve.
 _SMALL_BYTES = 64 * 1024
@@ -49,15 +49,15 @@ class Tables:
         self.audit.load(db)
         return {key: value for key, value in stored.items() if key[0] != records.FLOOR.name}
 
-    def batch(self, changes: Iterable[Persist], now: float) -> Batch:
+    def batch(self, changes: Iterable[Persist], now: float) -> CommitBatch:
         """Return the rows of a commit."""
-        batch = Batch(self, round(now * 1e6))
+        batch = CommitBatch(self, round(now * 1e6))
         for change in changes:
             batch.take(change)
         return batch
 
 
-class Batch:
+class CommitBatch:
     """The rows of one commit, worked out before the first is written."""
 
     def __init__(self, tables: Tables, at: int) -> None:
@@ -79,11 +79,11 @@ class Batch:
     def take(self, change: Persist) -> None:
         """Add a change; `ModelError` when there is no such kind of record."""
         kind = records.find_kind(change.key)
-        if kind.form is Form.VALUE:
+        if kind.form is RecordForm.VALUE:
             self.state[packed(change.key)] = change.value
             if kind.stream_end is not None and change.value is None:
                 self.forgotten.add(change.key[1])
-        elif kind.form is Form.STREAM:
+        elif kind.form is RecordForm.STREAM:
             self._take_message(change)
         elif change.value is not None:
             self.deeds.append((kind.name, int(change.key[1]), change.value))

@@ -25,11 +25,11 @@ from tamis.node.frames import Frame
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.edge.requests import Accepted, Disconnect, Post, Posts, Rejection, StaleDraftError
-from tamis.runtime.traces.contexts import Origin, format_traceparent, read_traceparent
+from tamis.runtime.traces.contexts import PublisherSpan, format_traceparent, read_traceparent
 from tamis.runtime.traces.event_spans import EventSpans
 from tamis.runtime.traces.spans import Span, SpanSink
 
-__all__ = ["BrokerTraces", "Step"]
+__all__ = ["BrokerTraces", "TracedCall"]
 
 #: Spans that wait for an acknowledgement, and nanoseconds after which one is exported without it.
 MOST_WAITING, WAIT_NANOSECONDS = 10_000, 60 * 10**9
@@ -48,7 +48,7 @@ _Commit = Callable[[list[Persist], Callable[[], None]], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class TracedCall:
     """One call of the core: what it took, of whom, what followed, and its time in nanoseconds."""
 
     message: Any
@@ -131,7 +131,7 @@ class BrokerTraces:
         self._sink = sink
         self._make = EventSpans(broker, share)
         #: Arrival times of requests whose events are not in a step yet, and the spans that published them.
-        self._posts: dict[tuple[str, int, int], tuple[int, Origin | None]] = {}
+        self._posts: dict[tuple[str, int, int], tuple[int, PublisherSpan | None]] = {}
         #: The spans that publish the events of the clients' next messages, as the clients named them.
         self._origins: dict[Link, m.Origins] = {}
         #: Events of the step under way, which are not on disk yet.
@@ -147,7 +147,7 @@ class BrokerTraces:
 
     # Called by the process around the core
 
-    def note_post(self, post: Post, origin: Origin | None) -> None:
+    def note_post(self, post: Post, origin: PublisherSpan | None) -> None:
         """Note a request that waits for a step; ``origin`` is the span that published it."""
         self._posts[post.publisher, post.epoch, post.first] = (time.time_ns(), origin)
 
@@ -205,7 +205,7 @@ class BrokerTraces:
 
     # Steps of the core
 
-    def note_step(self, step: Step) -> None:
+    def note_step(self, step: TracedCall) -> None:
         """Note a step; its spans end when it is committed."""
         arrivals = list(self._arrivals(step))
         readers: dict[m.EventId, _Readers] = {}
@@ -229,7 +229,7 @@ class BrokerTraces:
         """Forget a step that was not taken: the sender broke the protocol."""
         self._taken = []
 
-    def _arrivals(self, step: Step) -> Iterator[tuple[m.Published, Span]]:
+    def _arrivals(self, step: TracedCall) -> Iterator[tuple[m.Published, Span]]:
         """Yield the events that a step took, each with its first span at this broker."""
         if isinstance(step.message, Posts):
             yield from self._posted(step.message, step)
@@ -256,7 +256,7 @@ class BrokerTraces:
             else:
                 yield m.Published(id, event.namespace, b""), span
 
-    def _posted(self, posts: Posts, step: Step) -> Iterator[tuple[m.Published, Span]]:
+    def _posted(self, posts: Posts, step: TracedCall) -> Iterator[tuple[m.Published, Span]]:
         verdicts: Sequence[Accepted | Rejection] = next(
             (effect.value for effect in step.effects if isinstance(effect, Answer)), ()
         )
@@ -301,7 +301,7 @@ class BrokerTraces:
             spans.append(span)
         self._waiting.put(link, number, spans)
 
-    def _note_match(self, readers: _Readers, step: Step) -> None:
+    def _note_match(self, readers: _Readers, step: TracedCall) -> None:
         event, n_subscriptions, links = readers.event, readers.subscriptions, readers.links
         if trace_id := self._make.trace_id(event.id):
             span = self._make.span("match", "internal", trace_id, event.id, event.namespace, step.start)
@@ -342,7 +342,7 @@ def _child(parent: Span, name: str, start: int, end: int) -> Span:
     return Span(name, "internal", parent.trace_id, start, attributes, max(start, end), parent=parent.span_id)
 
 
-def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.EventId, Origin]:
+def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.EventId, PublisherSpan]:
     """Return the spans that publish events, as far as a client has named them."""
     if word is None:
         return {}
@@ -350,7 +350,7 @@ def _spans_of(word: m.Origins | None, events: Sequence[m.Published]) -> dict[m.E
     if firsts != sorted(firsts):  # no client of ours sends that
         return {}
     parents = [read_traceparent([text]) for _, _, text in word.spans]
-    origins: dict[m.EventId, Origin] = {}
+    origins: dict[m.EventId, PublisherSpan] = {}
     for event in events:
         at = bisect_right(firsts, event.id.seq) - 1
         parent = parents[at] if at >= 0 and event.id.seq < firsts[at] + word.spans[at][1] else None

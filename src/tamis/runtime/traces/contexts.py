@@ -16,7 +16,7 @@ import msgspec
 from tamis.node.published import EventId
 
 __all__ = [
-    "Origin",
+    "PublisherSpan",
     "current_traceparent",
     "format_traceparent",
     "is_sampled",
@@ -35,7 +35,7 @@ _LENGTH, _MAX_LENGTH = 55, 512
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-[ -~]*)?")
 
 
-class Origin(NamedTuple):
+class PublisherSpan(NamedTuple):
     """The span of a publisher, as its ``traceparent`` names it."""
 
     trace_id: int
@@ -76,7 +76,7 @@ def format_traceparent(trace_id: int, span_id: int) -> str:
     return f"00-{trace_id:032x}-{span_id:016x}-01"
 
 
-def read_traceparent(values: list[str]) -> Origin | None:
+def read_traceparent(values: list[str]) -> PublisherSpan | None:
     """Return the span that the ``traceparent`` headers of a request name; None unless there is one, and it is good.
 
     >>> origin = read_traceparent(["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"])
@@ -90,7 +90,7 @@ def read_traceparent(values: list[str]) -> Origin | None:
     match = _TRACEPARENT.fullmatch(values[0])
     if match is None or match[1] == "ff" or (match[1] == "00" and len(values[0]) > _LENGTH):
         return None
-    origin = Origin(int(match[2], 16), int(match[3], 16), int(match[4], 16))
+    origin = PublisherSpan(int(match[2], 16), int(match[3], 16), int(match[4], 16))
     return origin if origin.trace_id and origin.span_id else None
 
 

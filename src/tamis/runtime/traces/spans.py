@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tamis.runtime.traces.contexts import Origin
+from tamis.runtime.traces.contexts import PublisherSpan
 
 __all__ = ["Kind", "Span", "SpanSink"]
 
@@ -29,7 +29,7 @@ class Span:
     end: int = 0
     span_id: int = 0
     parent: int = 0
-    origin: Origin | None = None
+    origin: PublisherSpan | None = None
     is_error: bool = False
 
     def finish(self, end: int, outcome: str) -> Span:

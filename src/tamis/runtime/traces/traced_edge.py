@@ -8,7 +8,7 @@ from typing import Any
 
 from tamis.node.effects import Effect, Link
 from tamis.routing.edge.core import EdgeCore
-from tamis.runtime.traces.broker_traces import BrokerTraces, Step
+from tamis.runtime.traces.broker_traces import BrokerTraces, TracedCall
 
 __all__ = ["TracedEdge"]
 
@@ -33,7 +33,9 @@ class TracedEdge(EdgeCore):
             self._traces.forget_step()
             raise
         try:
-            self._traces.note_step(Step(message, sender, effects, start, time.time_ns(), is_from_broker, self._ends))
+            self._traces.note_step(
+                TracedCall(message, sender, effects, start, time.time_ns(), is_from_broker, self._ends)
+            )
         except Exception:  # the step was taken: its effects are not lost with its spans
             _log.exception("traces: the spans of a step are lost")
         return effects

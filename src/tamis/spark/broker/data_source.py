@@ -51,16 +51,16 @@ class BrokerDataSource(DataSource):
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Read a log as a table."""
         _demand_version()
-        from tamis.spark.broker.source import BrokerReader, Log
+        from tamis.spark.broker.source import BrokerReader, LogOptions
 
-        return BrokerReader(Log.of(self.options), schema)
+        return BrokerReader(LogOptions.of(self.options), schema)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:
         """Read a log as a stream."""
         _demand_version()
-        from tamis.spark.broker.source import BrokerStreamReader, Log
+        from tamis.spark.broker.source import BrokerStreamReader, LogOptions
 
-        return BrokerStreamReader(Log.of(self.options), schema)
+        return BrokerStreamReader(LogOptions.of(self.options), schema)
 
     def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:
         """Publish a table."""

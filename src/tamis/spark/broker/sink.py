@@ -34,7 +34,7 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
-class Published(WriterCommitMessage):
+class TaskCommit(WriterCommitMessage):
     """What one task did: its rows, and how many of them had been published before."""
 
     rows: int
@@ -48,7 +48,7 @@ class BrokerWriter(DataSourceArrowWriter):
         self._calls = calls
         self._job = uuid.uuid4().hex  # made in the driver: the same in all tasks
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommit:
         """Publish the rows of one task; called in a worker."""
         return _publish(self._calls, iterator, f"spark-{self._job}-{_context().partitionId()}", 0)
 
@@ -59,7 +59,7 @@ class BrokerStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, calls: HttpCalls) -> None:
         self._calls = calls
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskCommit:
         """Publish the rows of one task; called in a worker."""
         context = _context()
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
@@ -74,12 +74,12 @@ class BrokerStreamWriter(DataSourceStreamArrowWriter):
         """Do nothing: the batch will run again, and what was published counts."""
 
 
-def _publish(calls: HttpCalls, batches: Iterator[pa.RecordBatch], producer: str, first: int) -> Published:
+def _publish(calls: HttpCalls, batches: Iterator[pa.RecordBatch], producer: str, first: int) -> TaskCommit:
     rows = repeated = 0
     for number, (count, body) in enumerate(_chunks(batches), first):
         is_new = calls.publish_once(body, producer=producer, number=number)
         rows, repeated = rows + count, repeated + (0 if is_new else count)
-    return Published(rows, repeated)
+    return TaskCommit(rows, repeated)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:

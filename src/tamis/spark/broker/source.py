@@ -23,7 +23,7 @@ from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker.options import calls_of, whole_number
 from tamis.spark.broker.rows import batch_of, check_columns
 
-__all__ = ["BrokerReader", "BrokerStreamReader", "Log"]
+__all__ = ["BrokerReader", "BrokerStreamReader", "LogOptions"]
 
 #: Default number of messages of one partition, and of one page.
 EVENTS_PER_PARTITION, PAGE = 10_000, 1_000
@@ -34,7 +34,7 @@ Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Span(InputPartition):
+class MessageRange(InputPartition):
     """The messages of one task: behind ``after``, up to ``upto``."""
 
     epoch: int
@@ -43,7 +43,7 @@ class Span(InputPartition):
 
 
 @dataclass(frozen=True)
-class Log:
+class LogOptions:
     """A subscription's log, as the options of a reader name it."""
 
     calls: HttpCalls
@@ -55,7 +55,7 @@ class Log:
     fail_on_data_loss: bool
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Log:
+    def of(cls, options: Mapping[str, str]) -> LogOptions:
         """Read the options; `ModelError` names the one that is wrong."""
         subscription, start = options.get("subscription", ""), options.get("startingOffsets", "unread")
         if not subscription:
@@ -83,7 +83,7 @@ class Log:
         page = self.calls.read_log(self.subscription, limit=0)
         return {name: _offset(getattr(page, name)) for name in ("first", "acknowledged", "last")}
 
-    def spans(self, start: Offset, end: Offset) -> list[Span]:
+    def spans(self, start: Offset, end: Offset) -> list[MessageRange]:
         """Return the parts of a range; a start in another life of the broker than its end is an error."""
         if start["epoch"] != end["epoch"]:
             raise ModelError(
@@ -96,9 +96,9 @@ class Log:
                 f"({start['number']}): it was withdrawn and created again; start a new checkpoint"
             )
         edges = [*range(start["number"], end["number"], self.per_partition), end["number"]]
-        return [Span(end["epoch"], *pair) for pair in itertools.pairwise(edges)]
+        return [MessageRange(end["epoch"], *pair) for pair in itertools.pairwise(edges)]
 
-    def read(self, span: Span, columns: T.StructType) -> Iterator[pa.RecordBatch]:
+    def read(self, span: MessageRange, columns: T.StructType) -> Iterator[pa.RecordBatch]:
         """Yield the messages of a span as batches, all of them or an error."""
         number, upto = span.after, Cursor(span.epoch, span.upto)
         while number < span.upto:
@@ -125,7 +125,7 @@ class Log:
 class BrokerReader(DataSourceReader):
     """Reads everything that a log holds now; it acknowledges nothing."""
 
-    def __init__(self, log: Log, columns: T.StructType) -> None:
+    def __init__(self, log: LogOptions, columns: T.StructType) -> None:
         check_columns(columns)
         self._log = log
         self._columns = columns
@@ -138,14 +138,14 @@ class BrokerReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part; called in a worker for each."""
-        assert isinstance(partition, Span)
+        assert isinstance(partition, MessageRange)
         return self._log.read(partition, self._columns)
 
 
 class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a log; all methods but ``read`` are called in one process beside the driver."""
 
-    def __init__(self, log: Log, columns: T.StructType) -> None:
+    def __init__(self, log: LogOptions, columns: T.StructType) -> None:
         check_columns(columns)
         self._log = log
         self._columns = columns
@@ -185,7 +185,7 @@ class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part; called in a worker for each."""
-        assert isinstance(partition, Span)
+        assert isinstance(partition, MessageRange)
         return self._log.read(partition, self._columns)
 
     def commit(self, end: Offset) -> None:

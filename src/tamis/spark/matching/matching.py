@@ -28,7 +28,7 @@ __all__ = [
     "NAMESPACE",
     "PAYLOAD",
     "MatchTask",
-    "Pace",
+    "MatchingPace",
     "attributes",
     "check_batches",
     "delivered",
@@ -98,7 +98,7 @@ def engine_of(task: MatchTask) -> Engine:
 def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match batches of events; a bad event matches nothing, and is reported if the task says so."""
     engine = engine_of(task)
-    schema, pace = Schema.from_json(task.schema), Pace()
+    schema, pace = Schema.from_json(task.schema), MatchingPace()
     for batch in batches:
         for part in pace.steps(batch):
             for namespace, rows in _by_namespace(part, task.namespace):
@@ -115,7 +115,7 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
                     yield delivered(rows, events_of(matches.offsets, chosen), ids, task.output, metadata)
 
 
-class Pace:
+class MatchingPace:
     """How many events are matched at once, so that an event with very many matches does not fill the memory.
 
     The caller adds the number of matches of each step to ``found``.

@@ -29,7 +29,7 @@ from tamis.spark.columns import arrow_form, id_type, partitions_of, require
 from tamis.spark.reduction.reducing import NEW, Reduce, cover_tiles, spread_to_tiles, unite
 from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
 from tamis.spark.tiles.tiles import cut_tiles, middles_of
-from tamis.spark.tiles.tiling import Axis, Tiling, axes_for
+from tamis.spark.tiles.tiling import TileAxis, Tiling, axes_for
 
 __all__ = ["Reduced", "ReductionCounts", "reduce_subscriptions"]
 
@@ -127,7 +127,7 @@ def reduce_subscriptions(
     return Reduced(summary, removed, counts, (covered, united))
 
 
-def _axes(accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, needed: bool) -> list[Axis]:
+def _axes(accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, needed: bool) -> list[TileAxis]:
     """Return the axes to cut: those a user names, or, if that is needed, the ones that most subscriptions bound."""
     if tile_by:
         return axes_for(tile_by, schema)

@@ -227,7 +227,7 @@ def prune_snapshots(
 def index_version(
     accepted: DataFrame,
     place: Place,
-    state: snapshot.State,
+    state: snapshot.EngineState,
     part_size: int = PART_SIZE,
     tiling: Tiling | None = None,
     summary: Sequence[str] = (),
@@ -244,14 +244,14 @@ def index_version(
     return snapshot.seal(place, state, parts, beside, after=after)
 
 
-def new_state(schema: Schema) -> snapshot.State:
+def new_state(schema: Schema) -> snapshot.EngineState:
     """Return what the engine of a new version is besides its subscriptions."""
-    return snapshot.State(schema, False, DEFAULT_MATCHER, 0)
+    return snapshot.EngineState(schema, False, DEFAULT_MATCHER, 0)
 
 
-def state_of(version: Version, manifest: Manifest) -> snapshot.State:
+def state_of(version: Version, manifest: Manifest) -> snapshot.EngineState:
     """Return what the engine of a version is besides its subscriptions."""
-    return snapshot.State(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
+    return snapshot.EngineState(manifest.read_schema(version), manifest.learns, manifest.matcher, manifest.next_id)
 
 
 def _leaving(add: DataFrame | None, remove: DataFrame | None) -> DataFrame:

@@ -23,11 +23,19 @@ from tamis.engine.snapshot.manifest import Part, measure
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.matching.matching import MatchTask, Pace, attributes, delivered, events_of, metadata_of, rejected
+from tamis.spark.matching.matching import (
+    MatchingPace,
+    MatchTask,
+    attributes,
+    delivered,
+    events_of,
+    metadata_of,
+    rejected,
+)
 from tamis.spark.snapshots.building import build_engine
 from tamis.spark.subscriptions.rule_texts import reader_of
 from tamis.spark.subscriptions.typed import number_names
-from tamis.spark.tiles.tiling import Axis, Extents, Tiles, Tiling, hull
+from tamis.spark.tiles.tiling import Extents, TileAxis, Tiles, Tiling, hull
 
 __all__ = [
     "LOW",
@@ -80,7 +88,7 @@ def extents_of(
     batches: Iterator[pa.RecordBatch], *, schema: str, axes: str, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield the middle of each subscription on each axis; null where a side is open."""
-    reader, chosen = reader_of(schema), msgspec.json.decode(axes, type=list[Axis])
+    reader, chosen = reader_of(schema), msgspec.json.decode(axes, type=list[TileAxis])
     for batch in batches:
         lo, hi, _ = subscription_extents(batch, reader, chosen)
         is_closed = np.isfinite(lo) & np.isfinite(hi)
@@ -134,7 +142,7 @@ def tiled_events(
 
 def match_tiles(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iterator[pa.RecordBatch]:
     """Match events with the subscriptions of their tiles; a pair comes from its owner alone."""
-    schema, pace = Schema.from_json(task.schema), Pace()
+    schema, pace = Schema.from_json(task.schema), MatchingPace()
     for tile, run in _by_tile(batches, TILE):
         opened = _opened_tile(task.version, task.now, tile)
         for batch in pace.steps(run):
@@ -167,7 +175,7 @@ def _opened_tile(version: str, now: int | None, tile: int) -> _Tile | None:
     if not parts:
         return None
     path = snapshot.mapped_parts(version, parts)
-    engine = Engine.open(snapshot.read(path, parts), snapshot.Lease(path), clock=lambda: now or 0)
+    engine = Engine.open(snapshot.read(path, parts), snapshot.VersionLease(path), clock=lambda: now or 0)
     low = {part.namespace: map_arrays(part.folder(path) / f"{part.prefix}.low")["low"] for part in parts}
     return _Tile(engine, tiles.tiling, low)
 
@@ -201,7 +209,7 @@ def _by_tile(batches: Iterator[pa.RecordBatch], name: str) -> Iterator[tuple[int
                 yield int(tiles[first]), batch.slice(first, stop - first)
 
 
-def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[Axis]) -> Extents:
+def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[TileAxis]) -> Extents:
     """Return what accepted subscriptions ask of each axis."""
     extents = Extents.everything(batch.num_rows, len(axes))
     is_box = np.asarray(batch.column("lo").is_valid())
@@ -229,7 +237,7 @@ def subscription_extents(batch: pa.RecordBatch, reader: TextReader, axes: list[A
 
 
 def _set_boxes(
-    extents: Extents, batch: pa.RecordBatch, rows: npt.NDArray[np.intp], names: list[str], axes: list[Axis]
+    extents: Extents, batch: pa.RecordBatch, rows: npt.NDArray[np.intp], names: list[str], axes: list[TileAxis]
 ) -> None:
     """Set the extents of the rows that are boxes over the named attributes."""
     if not len(rows):

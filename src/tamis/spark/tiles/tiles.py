@@ -35,7 +35,7 @@ from tamis.spark.tiles.tile_work import (
     tiled_events,
     tiled_subscriptions,
 )
-from tamis.spark.tiles.tiling import Axis, Tiles, Tiling, axes_for
+from tamis.spark.tiles.tiling import TileAxis, Tiles, Tiling, axes_for
 
 __all__ = ["TILES", "cut_tiles", "middles_of", "read_tiles", "tiled_deliveries", "tiling_by", "write_tiles"]
 
@@ -92,18 +92,21 @@ def tiled_deliveries(values: DataFrame, tiles: Tiles, task: MatchTask, form: T.S
     return spread.mapInArrow(partial(match_tiles, task=task), form)
 
 
-def cut_tiles(accepted: DataFrame, axes: list[Axis], schema: Schema, n: int) -> Tiling:
+def cut_tiles(accepted: DataFrame, axes: list[TileAxis], schema: Schema, n: int) -> Tiling:
     """Cut each axis where subscriptions have their middle, so that tiles hold about as many."""
     per_axis = max(2, round(n ** (1 / len(axes))))
     middles = middles_of(accepted, axes, schema)
     steps = [i / per_axis for i in range(1, per_axis)]
     cuts = middles.approxQuantile(middles.columns, steps, 0.5 / per_axis)
     return Tiling(
-        [Axis(axis.attribute, axis.side, sorted(set(axis_cuts))) for axis, axis_cuts in zip(axes, cuts, strict=True)]
+        [
+            TileAxis(axis.attribute, axis.side, sorted(set(axis_cuts)))
+            for axis, axis_cuts in zip(axes, cuts, strict=True)
+        ]
     )
 
 
-def middles_of(accepted: DataFrame, axes: list[Axis], schema: Schema) -> DataFrame:
+def middles_of(accepted: DataFrame, axes: list[TileAxis], schema: Schema) -> DataFrame:
     """Return the middle of each subscription, a column per axis; null where a side is open."""
     form = T.StructType([T.StructField(f"middle{i}", T.DoubleType()) for i in range(len(axes))])
     axes_json = msgspec.json.encode(axes).decode()

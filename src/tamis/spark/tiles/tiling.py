@@ -27,7 +27,7 @@ from tamis.model.subscription import Constraint, Filter, Relation, Spatial, Valu
 from tamis.model.types import Number, Region
 from tamis.model.value_set import Cut
 
-__all__ = ["Axis", "Extents", "Tiles", "Tiling", "axes_for", "hull"]
+__all__ = ["Extents", "TileAxis", "Tiles", "Tiling", "axes_for", "hull"]
 
 Cells = npt.NDArray[np.int32]
 
@@ -49,7 +49,7 @@ class Extents(NamedTuple):
         return cls(np.full((n, n_axes), -np.inf), np.full((n, n_axes), np.inf), np.ones((n, n_axes), np.bool_))
 
 
-class Axis(msgspec.Struct, frozen=True):
+class TileAxis(msgspec.Struct, frozen=True):
     """One axis of the tiles: a number, or one coordinate of a region."""
 
     attribute: str
@@ -69,7 +69,7 @@ class Axis(msgspec.Struct, frozen=True):
 class Tiling(msgspec.Struct, frozen=True):
     """The axes; a tile is numbered by its cells."""
 
-    axes: list[Axis]
+    axes: list[TileAxis]
 
     def number(self, cells: Sequence[Cells]) -> Cells:
         """Return the tiles with these cells, one array of cells per axis."""
@@ -126,15 +126,15 @@ class Tiles(msgspec.Struct, frozen=True):
     replication: float
 
 
-def axes_for(names: Sequence[str], schema: Schema) -> list[Axis]:
+def axes_for(names: Sequence[str], schema: Schema) -> list[TileAxis]:
     """Return the axes, without cuts, of the attributes to cut by: two numbers at most, or one region."""
     axes = []
     for name in names:
         kind = schema.get(name)
         if isinstance(kind, Region):
-            axes += [Axis(name, "x"), Axis(name, "y")]
+            axes += [TileAxis(name, "x"), TileAxis(name, "y")]
         elif isinstance(kind, Number):
-            axes.append(Axis(name, "value"))
+            axes.append(TileAxis(name, "value"))
         else:
             raise SchemaError(name, "tiles are cut by a number or a region of the schema")
     if not 1 <= len(axes) <= 2:
@@ -142,7 +142,7 @@ def axes_for(names: Sequence[str], schema: Schema) -> list[Axis]:
     return axes
 
 
-def hull(filters: Sequence[Filter], axis: Axis) -> Extent:
+def hull(filters: Sequence[Filter], axis: TileAxis) -> Extent:
     """Return the least extent on an axis that holds everything the filters can match."""
     extents = [_filter_extent(filter, axis) for filter in filters]
     if not extents:
@@ -151,7 +151,7 @@ def hull(filters: Sequence[Filter], axis: Axis) -> Extent:
     return min(lows), max(highs), any(missing)
 
 
-def _filter_extent(filter: Filter, axis: Axis) -> Extent:
+def _filter_extent(filter: Filter, axis: TileAxis) -> Extent:
     lo, hi, missing = _EVERYTHING
     for constraint in filter.constraints:
         if constraint.attribute == axis.attribute:
@@ -160,7 +160,7 @@ def _filter_extent(filter: Filter, axis: Axis) -> Extent:
     return lo, hi, missing
 
 
-def _extent(constraint: Constraint, axis: Axis) -> Extent:
+def _extent(constraint: Constraint, axis: TileAxis) -> Extent:
     if isinstance(constraint, Spatial):
         if Relation.DISJOINT in constraint.relations:
             return -math.inf, math.inf, False
@@ -182,7 +182,7 @@ def _outward(cut: Cut | None, end: float) -> float:
     return math.nextafter(float(cut[0]), end)
 
 
-def _span(axis: Axis, column: Column | None, n: int) -> tuple[Cells, Cells]:
+def _span(axis: TileAxis, column: Column | None, n: int) -> tuple[Cells, Cells]:
     """Return the first and the last cell of each event on an axis."""
     first = np.zeros(n, np.int32)
     if column is None:
@@ -194,7 +194,7 @@ def _span(axis: Axis, column: Column | None, n: int) -> tuple[Cells, Cells]:
     return first, last
 
 
-def _values(axis: Axis, values: Any, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.float64], ...]:
+def _values(axis: TileAxis, values: Any, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.float64], ...]:
     """Return the least and greatest value of the chosen events, widened by what float64 rounds away."""
     if axis.side == "value":
         exact = np.asarray(values)[rows]

@@ -13,7 +13,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.stores.audit_log import AuditRecord
 from tamis.web.bodies import MAX_PAGE, whole_number
 from tamis.web.server import server_of
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["read_audit"]
 
@@ -27,7 +27,7 @@ async def read_audit(request: Request) -> Response:
     limit = whole_number(query.get("limit", "100"), "limit", MAX_PAGE)
     before = whole_number(query["before"], "before", 2**53) if "before" in query else None
     page = server.broker.read_audit(before, limit)
-    rows, last, is_cut = Rows(server.pace(rights.principal)), None, len(page) == limit
+    rows, last, is_cut = JsonRows(server.pace(rights.principal)), None, len(page) == limit
     for record in page:
         if _may_see(rights, record) and not await rows.add(_shown(record)):
             is_cut = True

@@ -20,7 +20,7 @@ from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.intake import principal_of
 from tamis.web.server import Server, event_id, server_of
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["Log", "acknowledge", "read_log"]
 
@@ -42,7 +42,7 @@ async def read_log(request: Request) -> Response:
             410, f"after: {query['after']} is beyond retention; the log begins behind {log.cursor(log.first)}"
         )
     limit = whole_number(query.get("limit", str(PAGE)), "limit", MAX_PAGE)
-    rows = Rows(server.pace(principal_of(request)))
+    rows = JsonRows(server.pace(principal_of(request)))
     for number, body in log.read(after, limit, upto):
         if not await rows.add(log.shown(number, body)):
             break

@@ -22,7 +22,7 @@ from tamis.web.failures import status_of
 from tamis.web.intake import principal_of
 from tamis.web.server import Server, event_id, server_of, shown_event
 from tamis.web.work.pacing import Pace
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 #: How often the events of a request are checked while others change the types of their namespace.
 ATTEMPTS = 3
@@ -166,7 +166,7 @@ async def _recent_page(
 ) -> Response:
     """Return a page of what came by, the newest first; ``next`` is the ``before`` of the next page."""
     limit = whole_number(request.query_params.get("limit", default_limit), "limit", MAX_PAGE)
-    rows, next_before = Rows(server_of(request).pace(principal_of(request))), None
+    rows, next_before = JsonRows(server_of(request).pace(principal_of(request))), None
     for number, event, entry in entries:
         if is_visible(event) and (len(rows) == limit or not await rows.add(shown(event, entry))):
             next_before = number + 1

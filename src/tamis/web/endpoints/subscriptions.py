@@ -46,7 +46,7 @@ from tamis.web.failures import status_of
 from tamis.web.server import Server, server_of
 from tamis.web.views import View
 from tamis.web.work.pacing import Pace
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = [
     "Drafting",
@@ -117,7 +117,7 @@ async def create(request: Request) -> Response:
         path_id = quote(str(message.id), safe="")  # an id may be any text, a header may not
         shown = describe(server, view, link, client_key(link, message.namespace, message.id), message)
         return JSONResponse(shown, 201, {"Location": f"/v1/subscriptions/{path_id}"})
-    rows = Rows(pace, most_bytes=None)  # the request was bounded
+    rows = JsonRows(pace, most_bytes=None)  # the request was bounded
     for (link, _), message in zip(requests, checked, strict=True):
         await rows.add(describe(server, view, link, client_key(link, message.namespace, message.id), message))
     return rows.response("subscriptions", {"next": None}, 201)
@@ -260,7 +260,7 @@ async def listing(request: Request) -> Response:
     )
     cut = itertools.islice(keys, start, start + limit + 1)
     page = await asyncio.to_thread(list, cut) if is_long else list(cut)  # a subscription may end meanwhile
-    rows, end = Rows(server.pace(view.rights.principal)), start + len(page)
+    rows, end = JsonRows(server.pace(view.rights.principal)), start + len(page)
     for key in page[:limit]:
         message = subscriptions.get(key)  # None: it has ended meanwhile
         if message is not None and not await rows.add(describe(server, view, *key, message)):

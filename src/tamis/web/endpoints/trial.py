@@ -25,10 +25,10 @@ from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.core.routing_table import Readers
 from tamis.web.bodies import read_json
-from tamis.web.covering import Around
+from tamis.web.covering import CoverRelations
 from tamis.web.server import Server, server_of, shown_event
 from tamis.web.views import View
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["MOST_SHOWN", "demand_namespace", "matching", "trial"]
 
@@ -49,14 +49,14 @@ async def trial(request: Request) -> Response:
     if not isinstance(covering, bool) or not isinstance(learn, bool):
         raise ModelError("covering, learn: expected true or false")
     recent, matched = await _tried(server, view, namespace, source, learn)
-    around = Around()
+    around = CoverRelations()
     if covering:
         async with server.covering.queue.turn(view.rights.principal):
             if await request.is_disconnected():
                 return Response(status_code=HTTPStatus.NO_CONTENT)  # no client reads the answer
             filters = await asyncio.to_thread(view.compile, source, namespace)  # up to 60 ms
             around = await server.covering.around(Subscription("trial", filters, None, namespace), MOST_SHOWN)
-    rows = Rows(server.pace(view.rights.principal))
+    rows = JsonRows(server.pace(view.rights.principal))
     for at, event in reversed(matched[-MOST_SHOWN:]):
         if not await rows.add(shown_event(server, at, event)):
             break
@@ -68,7 +68,7 @@ async def trial(request: Request) -> Response:
             "first": round(recent[0][0] * 1e6) if recent else None,
             "last": round(recent[-1][0] * 1e6) if recent else None,
             "moments": [round(at * 1e6) for at, _ in matched],
-            **(around._asdict() if covering else dict.fromkeys(Around._fields)),
+            **(around._asdict() if covering else dict.fromkeys(CoverRelations._fields)),
         },
     )
 
@@ -84,7 +84,7 @@ async def matching(request: Request) -> Response:
         readers = await server.broker.readers_of(raw, namespace)
     # A wide event matches all subscriptions; to name the first of a hundred thousand takes 0.2 s.
     first, count = await asyncio.to_thread(_first_of, server.broker.subscriptions, readers, namespace)
-    rows = Rows(server.pace(view.rights.principal))
+    rows = JsonRows(server.pace(view.rights.principal))
     for message in first:
         text = m.about(message).text or message.filter.decode()
         if not await rows.add({"id": message.id, "namespace": namespace, "filter": text}):

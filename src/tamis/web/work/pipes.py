@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-__all__ = ["HEADER", "Answer", "Question", "frame", "read_from", "value_of"]
+__all__ = ["HEADER", "WorkerAnswer", "WorkerQuestion", "frame", "read_from", "value_of"]
 
 #: The length of a message.
 HEADER = struct.Struct(">Q")
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
+class WorkerQuestion(msgspec.Struct, frozen=True, array_like=True):
     """One job: its name, the CPU time it may take, its arguments as JSON text, and byte strings."""
 
     job: str
@@ -27,7 +27,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     blobs: tuple[bytes, ...]
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class WorkerAnswer(msgspec.Struct, frozen=True, array_like=True):
     """A value as JSON text, or the class of a `TamisError`, its arguments and the corrected text of a filter, if any.
 
     ``defect`` is an unexpected exception.
@@ -40,19 +40,19 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     corrected: str | None = None
 
 
-def frame(message: Question | Answer) -> bytes:
+def frame(message: WorkerQuestion | WorkerAnswer) -> bytes:
     """Return a message as bytes."""
     body = msgspec.msgpack.encode(message)
     return HEADER.pack(len(body)) + body
 
 
-def read_from(stream: BinaryIO) -> Question | None:
+def read_from(stream: BinaryIO) -> WorkerQuestion | None:
     """Return the next question; None when there will be no more."""
     header = stream.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
     body = stream.read(HEADER.unpack(header)[0])
-    return msgspec.msgpack.decode(body, type=Question)
+    return msgspec.msgpack.decode(body, type=WorkerQuestion)
 
 
 def value_of(value: Any) -> str:

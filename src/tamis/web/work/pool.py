@@ -21,9 +21,9 @@ import msgspec
 from tamis import errors
 from tamis.errors import InvariantError, RefusedError, SubscriptionError, SubscriptionSyntaxError, TamisError
 from tamis.web.work.fair_queue import FairQueue
-from tamis.web.work.pipes import HEADER, Answer, Question, frame
+from tamis.web.work.pipes import HEADER, WorkerAnswer, WorkerQuestion, frame
 
-__all__ = ["COMPARISON", "QUESTION", "Budget", "Pool"]
+__all__ = ["COMPARISON", "QUESTION", "Pool", "TimeBudget"]
 
 #: Worker processes of a broker.
 WORKERS: Final = 2
@@ -34,7 +34,7 @@ END_SECONDS: Final = 10.0
 _PROGRAM: Final = (sys.executable, "-m", "tamis.web.work.worker")
 
 
-class Budget(msgspec.Struct, frozen=True):
+class TimeBudget(msgspec.Struct, frozen=True):
     """What one question may take: seconds of CPU time, and seconds until its answer."""
 
     cpu_seconds: int
@@ -42,8 +42,8 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 #: A filter or an event that is tried or explained; the networks of a comparison.
-QUESTION: Final = Budget(cpu_seconds=5, deadline=60.0)
-COMPARISON: Final = Budget(cpu_seconds=60, deadline=300.0)
+QUESTION: Final = TimeBudget(cpu_seconds=5, deadline=60.0)
+COMPARISON: Final = TimeBudget(cpu_seconds=60, deadline=300.0)
 
 
 class Pool:
@@ -55,14 +55,14 @@ class Pool:
         self._all: set[asyncio.subprocess.Process] = set()
 
     async def run(
-        self, principal: str, job: str, arguments: object, blobs: Sequence[bytes] = (), *, budget: Budget = QUESTION
+        self, principal: str, job: str, arguments: object, blobs: Sequence[bytes] = (), *, budget: TimeBudget = QUESTION
     ) -> Any:
         """Return the value of a job of `tamis.web.work.jobs`, or raise the `TamisError` that it raised.
 
         `RefusedError`: 413 when it needs more CPU time than its budget, 503 when it cannot be answered now.
         """
         async with self._queue.turn(principal):
-            question = frame(Question(job, budget.cpu_seconds, json.dumps(arguments), tuple(blobs)))
+            question = frame(WorkerQuestion(job, budget.cpu_seconds, json.dumps(arguments), tuple(blobs)))
             worker = self._idle.pop() if self._idle else await self._start()
             try:
                 async with asyncio.timeout(budget.deadline):
@@ -92,7 +92,7 @@ class Pool:
         self._all.add(worker)
         return worker
 
-    async def _ended(self, worker: asyncio.subprocess.Process, budget: Budget) -> RefusedError:
+    async def _ended(self, worker: asyncio.subprocess.Process, budget: TimeBudget) -> RefusedError:
         """Return why a process ended before it had answered.
 
         `kill` looks for the status first, and the loop then reports 255: so the status is waited for.
@@ -114,16 +114,16 @@ class Pool:
         self._all.discard(worker)
 
 
-async def _ask(worker: asyncio.subprocess.Process, question: bytes) -> Answer:
+async def _ask(worker: asyncio.subprocess.Process, question: bytes) -> WorkerAnswer:
     if worker.stdin is None or worker.stdout is None:
         raise InvariantError("a worker process has no pipes")
     worker.stdin.write(question)
     await worker.stdin.drain()
     (size,) = HEADER.unpack(await worker.stdout.readexactly(HEADER.size))
-    return msgspec.msgpack.decode(await worker.stdout.readexactly(size), type=Answer)
+    return msgspec.msgpack.decode(await worker.stdout.readexactly(size), type=WorkerAnswer)
 
 
-def _value(answer: Answer) -> Any:
+def _value(answer: WorkerAnswer) -> Any:
     if answer.defect:
         raise InvariantError(f"a worker process failed: {answer.defect}")
     if answer.error:

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from tamis.routing.edge.limits import MAX_PAGE_BYTES
 from tamis.web.work.pacing import Pace
 
-__all__ = ["Rows"]
+__all__ = ["JsonRows"]
 
 
-class Rows:
+class JsonRows:
     """The rows of one answer as JSON.
 
     A page ends before the row with which it would have more than ``most_bytes``; its first row may be longer.

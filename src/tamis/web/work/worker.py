@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from tamis.errors import LimitError, TamisError
 from tamis.web.work.jobs import JOBS
-from tamis.web.work.pipes import Answer, Question, frame, read_from, value_of
+from tamis.web.work.pipes import WorkerAnswer, WorkerQuestion, frame, read_from, value_of
 
 __all__ = ["MAX_MEMORY", "main"]
 
@@ -47,17 +47,19 @@ def _answer_all(questions: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _answered(question: Question) -> Answer:
+def _answered(question: WorkerQuestion) -> WorkerAnswer:
     try:
-        return Answer(value=value_of(JOBS[question.job](question.arguments, question.blobs)))
+        return WorkerAnswer(value=value_of(JOBS[question.job](question.arguments, question.blobs)))
     except TamisError as error:
         corrected = getattr(error, "corrected", None)
-        return Answer(error=type(error).__name__, arguments=value_of(error.args), corrected=corrected)
+        return WorkerAnswer(error=type(error).__name__, arguments=value_of(error.args), corrected=corrected)
     except MemoryError:
-        return Answer(error=LimitError.__name__, arguments=value_of(("bytes of memory", MAX_MEMORY + 1, MAX_MEMORY)))
+        return WorkerAnswer(
+            error=LimitError.__name__, arguments=value_of(("bytes of memory", MAX_MEMORY + 1, MAX_MEMORY))
+        )
     except Exception as error:  # a defect: the broker answers 500, and the traceback is in its log
         traceback.print_exc()
-        return Answer(defect=f"{type(error).__name__}: {error}")
+        return WorkerAnswer(defect=f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

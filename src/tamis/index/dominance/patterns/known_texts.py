@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.packed.texts.literals import Key
+from tamis.index.packed.texts.literals import LiteralKey
 from tamis.index.protocols import Rows
 from tamis.model.text.folding import Fold, fold_text
 
@@ -32,7 +32,7 @@ class KnownTexts:
 
     >>> texts = KnownTexts()
     >>> texts.append([{"name": "earthquake"}, {"name": "flood"}])
-    >>> texts.find([Key("name", Fold.NONE, b"quake")]).tolist()
+    >>> texts.find([LiteralKey("name", Fold.NONE, b"quake")]).tolist()
     [0]
     """
 
@@ -52,7 +52,7 @@ class KnownTexts:
         """Return the strings of a number; empty if it was removed."""
         return self._texts[number] or {}
 
-    def find(self, keys: Iterable[Key]) -> Rows | None:
+    def find(self, keys: Iterable[LiteralKey]) -> Rows | None:
         """Return all numbers whose strings hold all literals, and perhaps others, ascending; None if all are too short.
 
         Numbers that were removed may be among them.
@@ -65,7 +65,7 @@ class KnownTexts:
             numbers = numbers[_are_in(numbers, others)]
         return numbers
 
-    def _list(self, key: Key, at: int) -> array[int]:
+    def _list(self, key: LiteralKey, at: int) -> array[int]:
         view = self._views.setdefault((key.attribute, key.fold), _View(key.attribute, key.fold))
         view.read(self._texts)
         return view.lists.get(key.literal[at : at + _WINDOW], _EMPTY)
@@ -91,7 +91,7 @@ class _View:
         self._n_read = len(texts)
 
 
-def _places(key: Key) -> range:
+def _places(key: LiteralKey) -> range:
     return range(len(key.literal) - _WINDOW + 1)
 
 

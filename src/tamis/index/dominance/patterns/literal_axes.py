@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tamis.index.dominance.outline import Place, Side
 from tamis.index.dominance.splitting.components import Component
-from tamis.index.packed.texts.literals import Anchor, Key, required_groups
+from tamis.index.packed.texts.literals import Anchor, LiteralKey, required_groups
 from tamis.model.subscription import Like, Values
 from tamis.model.text.folding import Fold, fold_text
 
@@ -60,7 +60,7 @@ class LiteralAxes:
 
     def stored(self, component: Component) -> dict[Place, Side]:
         """Return the sides of a component that is to be stored: one literal for each attribute with patterns."""
-        best: dict[str, Key] = {}
+        best: dict[str, LiteralKey] = {}
         for key in required_keys(component) if component.witnesses else ():
             current = best.get(key.attribute)
             if current is None or self._weight(key) < self._weight(current):
@@ -97,13 +97,13 @@ class LiteralAxes:
                 )
         return numbers
 
-    def _weight(self, key: Key) -> int:
+    def _weight(self, key: LiteralKey) -> int:
         view = self._views.get((key.attribute, key.fold, key.anchor))
         number = view.numbers.get(key.literal) if view is not None else None
         used = 1 if number is None else 1 + self._used[number]
         return used << _PENALTY * max(0, _SHORT - len(key.literal))
 
-    def _numbered(self, key: Key) -> Side:
+    def _numbered(self, key: LiteralKey) -> Side:
         view = self._views.setdefault((key.attribute, key.fold, key.anchor), _View({}, set()))
         number = view.numbers.setdefault(key.literal, len(self._used))
         if number == len(self._used):
@@ -113,7 +113,7 @@ class LiteralAxes:
         return float(number), float(number)
 
 
-def required_keys(component: Component) -> Iterator[Key]:
+def required_keys(component: Component) -> Iterator[LiteralKey]:
     """Yield the literals that every string of a component holds, where a single one is required."""
     for constraint in component.filter.constraints:
         if isinstance(constraint, Like):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Place
-from tamis.index.dominance.space import Space
+from tamis.index.dominance.space import DominanceSpace
 from tamis.index.packed.axes import string_key
 from tamis.index.protocols import Filtered
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -228,11 +228,13 @@ class _Sides(NamedTuple):
     is_exact: _BoolArray | bool
 
 
-def shaped_corners(space: Space, group: Shaped, *, strict: bool = False) -> tuple[_FloatArray, _FloatArray, _BoolArray]:
+def shaped_corners(
+    space: DominanceSpace, group: Shaped, *, strict: bool = False
+) -> tuple[_FloatArray, _FloatArray, _BoolArray]:
     """Return the corners by which coverers of components are sought, and which components have exact ends.
 
-    The corners are float64[n, components, axes], NaN where a component is free, as `Space.asked_sides` has them.
-    ``strict``: each end of a number is moved out by a step, so that ends which tie do not count.
+    The corners are float64[n, components, axes], NaN where a component is free, as `DominanceSpace.asked_sides` has
+    them. ``strict``: each end of a number is moved out by a step, so that ends which tie do not count.
     """
     shape = len(group.positions), len(group.components), len(space)
     lo, hi, is_exact = np.full(shape, math.nan), np.full(shape, math.nan), np.ones(shape[:2], np.bool_)
@@ -247,7 +249,7 @@ def shaped_corners(space: Space, group: Shaped, *, strict: bool = False) -> tupl
     return lo, hi, is_exact
 
 
-def _sides_of(part: _Part, group: Shaped, space: Space, strict: bool) -> Iterator[tuple[Place, _Sides]]:
+def _sides_of(part: _Part, group: Shaped, space: DominanceSpace, strict: bool) -> Iterator[tuple[Place, _Sides]]:
     name = part.attribute
     if part.is_missing:
         yield (name, "?"), _Sides(1.0, 1.0, True)

@@ -22,12 +22,12 @@ import numpy.typing as npt
 
 from tamis.index.packed.boxes.coding import boxes_from_dense
 from tamis.index.packed.boxes.matching import ReaderPool, Snapshot, make_snapshot
-from tamis.index.packed.boxes.merge import MergePlan
+from tamis.index.packed.boxes.merge import SegmentMerge
 from tamis.index.packed.boxes.parts import BoxParts
 from tamis.index.packed.boxes.segment import LAYOUTS
 from tamis.index.saved_arrays import MOST_ROWS, SavedArrays
 
-__all__ = ["BoxIndex", "MergePlan", "checked_matrix", "match_values"]
+__all__ = ["BoxIndex", "SegmentMerge", "checked_matrix", "match_values"]
 
 _FloatArray = npt.NDArray[np.float64]
 _RowArray = npt.NDArray[np.int32]
@@ -175,11 +175,11 @@ class BoxIndex:
         """Return whether there is something to gain."""
         return self._parts.wants_merge()
 
-    def plan_merge(self) -> MergePlan | None:
+    def plan_merge(self) -> SegmentMerge | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
         return self._parts.plan_merge()
 
-    def install(self, plan: MergePlan) -> bool:
+    def install(self, plan: SegmentMerge) -> bool:
         """Replace the segments of a plan by its result; return False if the plan lapsed."""
         installed = self._parts.install(plan)
         if installed:

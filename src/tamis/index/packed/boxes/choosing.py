@@ -25,7 +25,7 @@ from tamis.index.packed.boxes.grouping import is_sparse
 from tamis.index.packed.boxes.segment import LAYOUTS, Segment, columns_of
 from tamis.kernels import directory as at
 from tamis.kernels.bitmaps.build import CODE_SHIFT, MISSING_ROW
-from tamis.kernels.bitmaps.match import make_events, make_room, match_bitmaps
+from tamis.kernels.bitmaps.match import make_bitmap_scratch, make_events, match_bitmaps
 from tamis.kernels.boxes import pairs_build as build
 from tamis.kernels.boxes.pairs import SURVIVORS, PairOutput
 from tamis.kernels.boxes.quantise import MISSING
@@ -219,15 +219,15 @@ def _cost_of_pairs(segment: Segment, sample: _Codes) -> float:
 def _cost_of_bitmaps(segment: Segment, sample: _Codes) -> float:
     """Return the nanoseconds per event: the leaves it visits, and the boxes that are compared with it there."""
     n, columns = sample.shape
-    events, room = make_events(n, columns), make_room(n)
+    events, scratch = make_events(n, columns), make_bitmap_scratch(n)
     events.codes[:, :, :columns] = sample
     buckets = segment.arrays["buckets"][np.arange(columns), np.maximum(sample, 0) >> CODE_SHIFT]
     events.buckets[:] = np.where(sample < 0, np.uint8(MISSING_ROW), buckets)
     events.by_column[:] = events.buckets[0].T
     nothing = np.full((n, int(segment.arrays["column_axes"][-1]) + 1), np.nan)
     output = PairOutput(np.empty((2, SURVIVORS), np.int32), *np.empty((2, _MOST_MATCHES), np.int32))
-    if match_bitmaps(segment.row, events, (nothing, nothing), room, output) < 0:
+    if match_bitmaps(segment.row, events, (nothing, nothing), scratch, output) < 0:
         return math.inf
-    visits, compared = room.counts / n
+    visits, compared = scratch.counts / n
     tables = segment.arrays["tables"].shape[0] / (segment.arrays["first_table"].size - 1)
     return float(_CODED + visits * (_LEAF + _TABLE * tables) + compared * _COMPARED)

@@ -19,7 +19,14 @@ from tamis.index.packed.boxes.delta import Delta
 from tamis.index.packed.boxes.outputs import Outputs
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
-from tamis.kernels.bitmaps.match import BucketedEvents, Room, bucket_events, make_events, make_room, match_bitmaps
+from tamis.kernels.bitmaps.match import (
+    BitmapScratch,
+    BucketedEvents,
+    bucket_events,
+    make_bitmap_scratch,
+    make_events,
+    match_bitmaps,
+)
 from tamis.kernels.boxes.event_order import event_keys, reorder_csr
 from tamis.kernels.boxes.match import CALL_AT, POINT_AT, make_scratch, match_events, match_point
 from tamis.kernels.boxes.meet import meet_events
@@ -34,7 +41,7 @@ from tamis.kernels.boxes.pairs import (
 )
 from tamis.kernels.boxes.staged import emit_staged, stage_events
 
-__all__ = ["Reader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
+__all__ = ["BoxReader", "ReaderPool", "Snapshot", "find_order", "make_snapshot"]
 
 _FloatArray: TypeAlias = npt.NDArray[np.float64]
 _RowArray: TypeAlias = npt.NDArray[np.int32]
@@ -85,7 +92,7 @@ def make_snapshot(parts: list[Segment | Delta], n_axes: int) -> Snapshot:
     )
 
 
-class Reader:
+class BoxReader:
     """Buffers for one thread at a time; :meth:`match` and :meth:`match_one` use nothing else.
 
     Attributes
@@ -104,7 +111,7 @@ class Reader:
         self._stage = np.empty(_FIRST_ROOM, np.int32)
         self._lanes = np.empty(_FIRST_ROOM, np.int64)
         #: For one event that meets bitmaps, once there was one.
-        self._alone: tuple[BucketedEvents, Room] | None = None
+        self._alone: tuple[BucketedEvents, BitmapScratch] | None = None
         #: What `match_point` takes, made when it is first needed, the rows that it writes to, and what writes an event.
         self._frame, self._framed = np.empty(0, np.int64), self._out
         self._write: Callable[..., None] = struct.Struct(f"=2q{n_axes}d").pack_into
@@ -270,11 +277,11 @@ class Reader:
     def _match_bitmaps(self, segment: npt.NDArray[np.int64], low: _FloatArray, high: _FloatArray) -> _Pairs:
         """Match a chunk of events against the bitmaps of one segment; return events and rows of the pairs."""
         if len(low) == 1:
-            events, room = self._alone = self._alone or (make_events(1, self.n_axes), make_room(1))
+            events, scratch = self._alone = self._alone or (make_events(1, self.n_axes), make_bitmap_scratch(1))
         else:
-            events, room = make_events(len(low), int(segment[at.N_COLUMNS])), make_room(len(low))
+            events, scratch = make_events(len(low), int(segment[at.N_COLUMNS])), make_bitmap_scratch(len(low))
         bucket_events(segment, (low, high), self._scratch.codes, events)
-        return self._paired(lambda output: match_bitmaps(segment, events, (low, high), room, output))
+        return self._paired(lambda output: match_bitmaps(segment, events, (low, high), scratch, output))
 
     def _paired(self, match: Callable[[PairOutput], int]) -> _Pairs:
         """Return the events and rows that a kernel writes, which says -1 as long as there is too little room."""
@@ -295,11 +302,11 @@ class ReaderPool:
     """
 
     def __init__(self) -> None:
-        self._free: list[Reader] = []
+        self._free: list[BoxReader] = []
         self._outputs = Outputs()
-        self.give: Callable[[Reader], None] = self._free.append
+        self.give: Callable[[BoxReader], None] = self._free.append
 
-    def take(self, n_axes: int) -> Reader:
+    def take(self, n_axes: int) -> BoxReader:
         """Return a reader for events of ``n_axes`` values; readers of another width are dropped on the way."""
         while self._free:
             try:
@@ -308,7 +315,7 @@ class ReaderPool:
                 break
             if reader.n_axes == n_axes:
                 return reader
-        return Reader(n_axes, self._outputs)
+        return BoxReader(n_axes, self._outputs)
 
 
 def find_order(snapshot: Snapshot, low: _FloatArray) -> npt.NDArray[np.int64] | None:

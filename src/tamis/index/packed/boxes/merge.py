@@ -1,6 +1,6 @@
 """Merges segments without blocking readers or the writer.
 
-A :class:`MergePlan` is made by the writer (it notes the segments and copies their alive bits), *run* anywhere
+A :class:`SegmentMerge` is made by the writer (it notes the segments and copies their alive bits), *run* anywhere
 (pure computation on immutable arrays, the GIL is released in the kernels), and *installed* by the writer.
 Between making and installing, rows may be removed or removed and added again: the index notices at
 installation, because such a row no longer lives in one of the plan's segments.
@@ -23,7 +23,7 @@ from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels.boxes.sparse import Boxes, take_boxes
 
-__all__ = ["MergePlan", "choose_segments", "gather", "wants_merge"]
+__all__ = ["SegmentMerge", "choose_segments", "gather", "wants_merge"]
 
 KEEP: Final = 4
 RATIO: Final = 8
@@ -70,7 +70,7 @@ def gather(
     return joined, np.concatenate(rows) if rows else np.zeros(0, np.int32)
 
 
-class MergePlan:
+class SegmentMerge:
     """Segments to be replaced by one.
 
     Attributes

@@ -21,7 +21,7 @@ from tamis.index.packed.boxes.choosing import MOST_BYTES, RecentEvents, build_se
 from tamis.index.packed.boxes.coding import Coding
 from tamis.index.packed.boxes.delta import CAPACITY, ENTRIES, Delta
 from tamis.index.packed.boxes.homes import BoxPart, RowHomes
-from tamis.index.packed.boxes.merge import MergePlan, choose_segments, gather, wants_merge
+from tamis.index.packed.boxes.merge import SegmentMerge, choose_segments, gather, wants_merge
 from tamis.index.packed.boxes.segment import Segment
 from tamis.index.saved_arrays import MOST_ROWS, Below, Declared, SavedArrays
 from tamis.kernels import directory as at
@@ -50,7 +50,7 @@ class BoxParts:
         self._coding: Coding | None = None
         self._segments: list[Segment] = []
         self._delta: Delta | None = None
-        self._plan: MergePlan | None = None
+        self._plan: SegmentMerge | None = None
         self.homes = RowHomes()
 
     def present(self) -> list[BoxPart]:
@@ -87,13 +87,13 @@ class BoxParts:
         """Return whether there is something to gain."""
         return wants_merge(self._segments)
 
-    def plan_merge(self) -> MergePlan | None:
+    def plan_merge(self) -> SegmentMerge | None:
         """Propose a merge, or None if there is nothing to gain. An earlier plan that is not installed lapses."""
         chosen = choose_segments(self._segments)
-        self._plan = MergePlan(chosen, self._coding, self._layouts, self.recent) if chosen else None
+        self._plan = SegmentMerge(chosen, self._coding, self._layouts, self.recent) if chosen else None
         return self._plan
 
-    def install(self, plan: MergePlan) -> bool:
+    def install(self, plan: SegmentMerge) -> bool:
         """Replace the segments of a plan by its result; return False if the plan lapsed."""
         if plan is not self._plan or not plan.done:
             return False

@@ -19,7 +19,7 @@ from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import Box
 from tamis.index.packed.deciders.balls import MixedBalls
 from tamis.index.packed.deciders.entries import Entries
-from tamis.index.packed.deciders.patterns import ASK, Questions
+from tamis.index.packed.deciders.patterns import ASK, OpenConditions
 from tamis.index.packed.deciders.regions import RegionTests, Verdicts
 from tamis.index.protocols import Lookup, Rows
 from tamis.index.saved_arrays import SavedArrays
@@ -35,7 +35,7 @@ _IntArray = npt.NDArray[np.int64]
 _FloatArray = npt.NDArray[np.float64]
 
 
-class Values(Protocol):
+class PairEvents(Protocol):
     """The events of the pairs, as the kernels read them."""
 
     @property
@@ -114,7 +114,7 @@ class Deciders:
     """The open conditions of each entry. Readers may continue while a writer appends."""
 
     def __init__(self, lookup: Lookup) -> None:
-        self._questions = Questions(lookup)
+        self._questions = OpenConditions(lookup)
         self._regions = RegionTests()
         self._balls = MixedBalls()
 
@@ -125,7 +125,7 @@ class Deciders:
         if balls:
             self._balls.add(*zip(*balls, strict=True))
 
-    def decide(self, entries: Rows, event: _IntArray, values: Values, all_entries: Entries, axes: Axes) -> Verdicts:
+    def decide(self, entries: Rows, event: _IntArray, values: PairEvents, all_entries: Entries, axes: Axes) -> Verdicts:
         """Return a verdict for each pair of entry and event; the event is a point in the entry's box."""
         verdicts, n_open = self._regions.decide(lambda axis: values.shapes(axes.attribute(axis)), event, entries)
         if self._regions.axes:

@@ -25,7 +25,7 @@ from tamis.model.subscription import Geometric, Like, Spatial
 from tamis.model.tables import EventTable
 from tamis.model.text.patterns import meets
 
-__all__ = ["ASK", "Questions"]
+__all__ = ["ASK", "OpenConditions"]
 
 _IntArray = npt.NDArray[np.int64]
 
@@ -37,7 +37,7 @@ ASK: Final = -1
 _UNKNOWN: Final = -2
 
 
-class Questions:
+class OpenConditions:
     """Numbers of open conditions by entry. Readers may share it: a number is given out once and never changed."""
 
     def __init__(self, lookup: Lookup) -> None:

@@ -22,7 +22,7 @@ from tamis.index.packed.texts.literals import LONGEST, Anchor
 from tamis.index.packed.texts.trees import ACCEPT, REJECT, SideStep
 from tamis.index.saved_arrays import Ascending, Below, Declared, Flags, Offsets, SavedArrays, Size
 from tamis.kernels.text.interning import StoredTests
-from tamis.kernels.text.propose import EntryColumns, TreeColumns
+from tamis.kernels.text.propose import EntryColumns, TextTreeColumns
 
 __all__ = ["NewEntry", "TextEntries", "TextKey", "TextTest"]
 
@@ -193,7 +193,7 @@ class TextEntries:
         """Return the columns as kernels read them; read-only ones are copied: kernels are compiled for one kind."""
         own = {name: np.require(self[name], requirements="W") for name in _TYPES}
         tests = StoredTests(own["test_view"], own["mode"], own["program_at"], own["program"])
-        tree = TreeColumns(**{name: own[name] for name in TreeColumns._fields})
+        tree = TextTreeColumns(**{name: own[name] for name in TextTreeColumns._fields})
         plain = {name: own[name] for name in EntryColumns._fields if name in own}
         return EntryColumns(**plain, tests=tests, tree=tree)
 

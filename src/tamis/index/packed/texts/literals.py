@@ -20,7 +20,7 @@ from tamis.model.subscription import AllOf, AnyOf, Filter, Like, Predicate
 from tamis.model.text.folding import Fold
 from tamis.model.text.regex_syntax import Alt, Chars, Repeat, Seq, Tree, parse_regex
 
-__all__ = ["LONGEST", "Anchor", "Group", "Key", "groups_of", "required_groups"]
+__all__ = ["LONGEST", "Anchor", "Group", "LiteralKey", "groups_of", "required_groups"]
 
 #: Bytes of a literal that are looked for.
 LONGEST: Final = 8
@@ -37,7 +37,7 @@ class Anchor(IntEnum):
     END = 2
 
 
-class Key(NamedTuple):
+class LiteralKey(NamedTuple):
     """A literal that the folded text of an attribute holds, as UTF-8, anywhere or at one end."""
 
     attribute: str
@@ -46,7 +46,7 @@ class Key(NamedTuple):
     anchor: Anchor = Anchor.NONE
 
 
-Group = tuple[Key, ...]
+Group = tuple[LiteralKey, ...]
 
 
 def groups_of(filter: Filter) -> list[Group]:
@@ -71,7 +71,7 @@ def required_groups(predicate: Predicate) -> list[Group]:
         return list(_of_like(predicate))
     regex = parse_regex(predicate.pattern, predicate.fold)
     return [
-        tuple({Key(predicate.attribute, regex.fold, text.encode()[-LONGEST:]): None for text in group})
+        tuple({LiteralKey(predicate.attribute, regex.fold, text.encode()[-LONGEST:]): None for text in group})
         for group in _of_tree(regex.tree)
     ]
 
@@ -85,22 +85,22 @@ def _of_like(like: Like) -> Iterator[Group]:
                 anchor = Anchor.END if number == last else Anchor.NONE if number else Anchor.START
                 text = run.encode()
                 literal = text[:LONGEST] if anchor is Anchor.START else text[-LONGEST:]
-                yield (Key(like.attribute, like.fold, literal, anchor),)
+                yield (LiteralKey(like.attribute, like.fold, literal, anchor),)
         return
     pieces = like_pattern(like.pattern).pieces
     for number, piece in enumerate(pieces):
         for run, starts, ends in _runs(piece):
             if ends and number == len(pieces) - 1:
-                yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:], Anchor.END),)
+                yield (LiteralKey(like.attribute, like.fold, run.encode()[-LONGEST:], Anchor.END),)
             elif starts and number == 0:
-                yield (Key(like.attribute, like.fold, run.encode()[:LONGEST], Anchor.START),)
+                yield (LiteralKey(like.attribute, like.fold, run.encode()[:LONGEST], Anchor.START),)
             else:
-                yield (Key(like.attribute, like.fold, run.encode()[-LONGEST:]),)
+                yield (LiteralKey(like.attribute, like.fold, run.encode()[-LONGEST:]),)
 
 
 def _of_all(parts: Iterator[list[Group]]) -> list[Group]:
     """Return a group with the best of every part; none when a part has none."""
-    keys: dict[Key, None] = {}
+    keys: dict[LiteralKey, None] = {}
     for groups in parts:
         if not groups:
             return []

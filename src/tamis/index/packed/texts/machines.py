@@ -7,7 +7,7 @@ from typing import Final
 
 from tamis.kernels.text.machine import DEAD, IS_MACHINE, MET
 from tamis.model.text.folding import Fold
-from tamis.model.text.regex import RegexMachine, State, regex_machine
+from tamis.model.text.regex import MachineState, RegexMachine, regex_machine
 
 __all__ = ["machine_program"]
 
@@ -61,9 +61,9 @@ def _program_cells(machine: RegexMachine) -> tuple[list[int], list[int], list[in
     return starts, cells, [cells.index(of(code)) for code in range(128)]
 
 
-def _rows(machine: RegexMachine, n_cells: int) -> dict[State, list[State]] | None:
+def _rows(machine: RegexMachine, n_cells: int) -> dict[MachineState, list[MachineState]] | None:
     """Return the states that texts can lead to, the start first, each with its next states by cell; None: too many."""
-    rows, waiting, ends = dict[State, list[State]](), {machine.start: None}, (machine.met, machine.dead)
+    rows, waiting, ends = dict[MachineState, list[MachineState]](), {machine.start: None}, (machine.met, machine.dead)
     while waiting:
         state, _ = waiting.popitem()
         rows[state] = [machine.follow(state, cell) for cell in range(len(machine.cells))]

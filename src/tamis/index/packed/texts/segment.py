@@ -12,7 +12,7 @@ from tamis.index.packed.texts.finders import Literals, finder_of
 from tamis.index.packed.texts.literals import Anchor
 from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_found
 
-__all__ = ["Segment"]
+__all__ = ["TextSegment"]
 
 _Ints = npt.NDArray[np.int32]
 _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
@@ -21,7 +21,7 @@ _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 _DIFFERENCE = 1.5
 
 
-class Segment:
+class TextSegment:
     """Entries that never change, posted under keys; which of them live stands in the columns.
 
     Keys are chosen again when texts turn out to be shorter or longer than assumed. That is seen when events are

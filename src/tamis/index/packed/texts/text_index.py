@@ -19,17 +19,17 @@ import numpy.typing as npt
 
 from tamis.index.packed.texts.choosing import SELECTIVE, KeyColumns, TextLengths
 from tamis.index.packed.texts.entries import NewEntry, TextEntries, TextKey, TextTest
-from tamis.index.packed.texts.literals import Anchor, Group, Key
+from tamis.index.packed.texts.literals import Anchor, Group, LiteralKey
 from tamis.index.packed.texts.programs import program_of, says_only, view_fold
-from tamis.index.packed.texts.segment import Segment
+from tamis.index.packed.texts.segment import TextSegment
 from tamis.index.packed.texts.strings import View
-from tamis.index.packed.texts.trees import SideStep, Step, TextStep
+from tamis.index.packed.texts.trees import SideStep, TextStep, TreeStep
 from tamis.index.saved_arrays import SavedArrays
 from tamis.kernels.text.propose import EntryColumns, Memo, Strings, keep_all
 from tamis.model.subscription import Like
 from tamis.model.text.folding import Fold
 
-__all__ = ["Proposals", "TextIndex", "TextPart", "TextSnapshot"]
+__all__ = ["EntryProposals", "TextIndex", "TextPart", "TextSnapshot"]
 
 _Ints = npt.NDArray[np.int32]
 _Points = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
@@ -61,10 +61,10 @@ class TextPart(NamedTuple):
     groups: Sequence[Group]
     likes: Sequence[Like]
     is_all: bool
-    steps: Sequence[Step] = ()
+    steps: Sequence[TreeStep] = ()
 
 
-class Proposals(NamedTuple):
+class EntryProposals(NamedTuple):
     """Pairs of row and entry number, each once; ``sure`` where an event that is a point matches."""
 
     rows: _Ints
@@ -97,7 +97,7 @@ class TextSnapshot(NamedTuple):
     """What a reader sees."""
 
     views: Sequence[View]
-    segments: Sequence[Segment]
+    segments: Sequence[TextSegment]
     #: Entries that are looked at for every event.
     unposted: _Ints
     columns: EntryColumns
@@ -107,7 +107,7 @@ class TextSnapshot(NamedTuple):
     keys: KeyColumns
     lengths: TextLengths
 
-    def propose(self, strings: Strings, points: _Points) -> Proposals:
+    def propose(self, strings: Strings, points: _Points) -> EntryProposals:
         """Return the entries that events may match: their strings in all views, their points on all axes."""
         self.lengths.note(strings)
         for segment in self.segments:
@@ -124,7 +124,7 @@ class TextSnapshot(NamedTuple):
         if len(keys) > 1:
             keys = np.unique(keys)
         entries = keys & 0xFFFFFFFF
-        return Proposals((keys >> 32).astype(np.int32), self.number[entries], self.sure[entries])
+        return EntryProposals((keys >> 32).astype(np.int32), self.number[entries], self.sure[entries])
 
 
 _NONE = np.zeros(0, np.int32)
@@ -136,7 +136,7 @@ class TextIndex:
     def __init__(self) -> None:
         self._entries = TextEntries()
         self._views: dict[View, int] = {}
-        self._segments: list[Segment] = []
+        self._segments: list[TextSegment] = []
         self._unposted = _NONE
         self._tail = _NONE
         self._tail_tests = 0
@@ -264,7 +264,7 @@ class TextIndex:
         keys = [(self._view(key.attribute, key.fold), key.anchor, key.literal) for key in group]
         return keys, next((test for test in tests if len(keys) == 1 and _decides(keys[0], test)), None)
 
-    def _steps(self, steps: Sequence[Step]) -> list[tuple[TextTest | SideStep, int, int]] | None:
+    def _steps(self, steps: Sequence[TreeStep]) -> list[tuple[TextTest | SideStep, int, int]] | None:
         """Return steps for columns; None when no kernel can take them."""
         written: list[tuple[TextTest | SideStep, int, int]] = []
         for condition, yes, no in steps:
@@ -300,7 +300,7 @@ class TextIndex:
             entries = np.concatenate((self._segments.pop().entries, entries))
         living = entries[self._entries["living"][entries] == 1]
         if len(living):
-            self._segments.append(Segment(living, self._entries.key_columns(), len(self._views), self._lengths))
+            self._segments.append(TextSegment(living, self._entries.key_columns(), len(self._views), self._lengths))
         self._tail = _NONE
 
     def _taken(self) -> TextSnapshot:
@@ -318,7 +318,7 @@ class TextIndex:
         )
 
 
-def _counter(key: Key) -> int:
+def _counter(key: LiteralKey) -> int:
     return zlib.crc32(key.literal, key.anchor) % _COUNTERS
 
 

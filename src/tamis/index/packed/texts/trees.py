@@ -17,7 +17,7 @@ from tamis.model.subscription import AllOf, AnyOf, Constraint, Like, Predicate, 
 from tamis.model.text.folding import Fold
 from tamis.model.value_set import MISSING, ValueSet
 
-__all__ = ["ACCEPT", "REJECT", "SideStep", "Step", "TextStep", "Tree", "steps_of"]
+__all__ = ["ACCEPT", "REJECT", "SideStep", "TextStep", "Tree", "TreeStep", "steps_of"]
 
 #: Where a tree ends.
 ACCEPT: Final = -1
@@ -45,7 +45,7 @@ class TextStep(NamedTuple):
 Condition = TextStep | SideStep
 
 
-class Step(NamedTuple):
+class TreeStep(NamedTuple):
     """A condition, and the step that follows when it holds or not."""
 
     condition: Condition
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 class Tree(NamedTuple):
     """Steps, and whether they say all that the predicate does."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TreeStep, ...]
     is_all: bool
 
 
@@ -72,7 +72,7 @@ def steps_of(predicate: Predicate, sides: Sides) -> Tree:
         return Tree((), is_all=False)
     last = start
     turned = {ACCEPT: ACCEPT, REJECT: REJECT} | {number: last - number for number in range(last + 1)}
-    steps = (Step(step.condition, turned[step.yes], turned[step.no]) for step in reversed(writer.steps[: last + 1]))
+    steps = (TreeStep(step.condition, turned[step.yes], turned[step.no]) for step in reversed(writer.steps[: last + 1]))
     return Tree(tuple(steps), writer.is_all)
 
 
@@ -80,7 +80,7 @@ class _Writer:
     """Writes steps from the last to the first: a step knows its followers when it is written."""
 
     def __init__(self, predicate: Predicate, sides: Sides) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[TreeStep] = []
         self.is_all = True
         self._sides = sides
         #: A folding in which the text of an attribute is looked at anyway.
@@ -140,7 +140,7 @@ class _Writer:
         return self._add(side, yes, no)
 
     def _add(self, condition: Condition, yes: int, no: int) -> int:
-        self.steps.append(Step(condition, yes, no))
+        self.steps.append(TreeStep(condition, yes, no))
         return len(self.steps) - 1
 
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from tamis.model.language import limits
 from tamis.model.language.lexer import TURNED, Piece
-from tamis.model.language.literals import Refusal
+from tamis.model.language.literals import MeaningError
 from tamis.model.language.nodes import (
     Arithmetic,
     Between,
@@ -102,7 +102,7 @@ def expression_of(piece: Piece) -> Expression:
         compared: Compare | Calculated = piece.value
         return Property(compared.attribute) if isinstance(compared, Compare) else compared.operands[0]
     if piece.type == "operand":
-        raise Refusal("a condition is true or false, and not a number to calculate with", piece.start)
+        raise MeaningError("a condition is true or false, and not a number to calculate with", piece.start)
     value: Expression = piece.value
     return value
 
@@ -110,7 +110,7 @@ def expression_of(piece: Piece) -> Expression:
 def attribute_of(piece: Piece, operator: str) -> str:
     """Return the name of an attribute, or refuse an operator that takes no other expression."""
     if piece.type != "NAME":
-        raise Refusal(f"{operator} asks about an attribute, not about an expression or a value", piece.start)
+        raise MeaningError(f"{operator} asks about an attribute, not about an expression or a value", piece.start)
     name: str = piece.value
     return name
 

@@ -1,7 +1,7 @@
 """YAML documents of Sigma rules before pySigma reads them: shared parts, kinds that are refused, other spellings.
 
-pySigma reads the detection alone. What a document says besides is metadata (`Head`), and a date or a tag of a wrong
-form does not keep a rule out.
+pySigma reads the detection alone. What a document says besides is metadata (`RuleHeader`), and a date or a tag of a
+wrong form does not keep a rule out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from tamis.errors import ModelError
 
-__all__ = ["Head", "check_document", "head_of", "opened_expression", "whole_documents"]
+__all__ = ["RuleHeader", "check_document", "head_of", "opened_expression", "whole_documents"]
 
 #: The parts of a log source, from the widest to the narrowest.
 _SOURCE: Final = ("product", "category", "service")
@@ -90,7 +90,7 @@ def _told_apart(whole: dict[str, Any], own: Mapping[str, Any], number: int) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RuleHeader:
     """What a document says of a rule besides its detection; an entry of another form than text is left out."""
 
     id: str | None
@@ -99,7 +99,7 @@ class Head:
     metadata: dict[str, str]
 
 
-def head_of(document: Mapping[str, Any]) -> Head:
+def head_of(document: Mapping[str, Any]) -> RuleHeader:
     """Return the id, the title, the log source and the metadata of a document.
 
     >>> head_of({"title": "t", "level": "high", "tags": ["a.b"], "logsource": {"product": "p"}}).metadata
@@ -116,7 +116,7 @@ def head_of(document: Mapping[str, Any]) -> Head:
         **{f"logsource.{part}": text for part, text in source.items()},
     }
     metadata = {name: text for name, text in about.items() if text}
-    return Head(_text(document.get("id")), metadata.get("title"), source, metadata)
+    return RuleHeader(_text(document.get("id")), metadata.get("title"), source, metadata)
 
 
 def _text(value: Any) -> str | None:

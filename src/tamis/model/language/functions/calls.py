@@ -6,7 +6,7 @@ from tamis.model.derived.spatial_functions import constant_relation
 from tamis.model.language.folded_text import leaf
 from tamis.model.language.functions import temporal
 from tamis.model.language.lexer import TURNED, Piece
-from tamis.model.language.literals import Refusal, check_cosine, check_distance, fitting
+from tamis.model.language.literals import MeaningError, check_cosine, check_distance, fitting
 from tamis.model.language.nodes import Constant, CosineTest, DistanceTest, NetworkTest, SpatialTest, WithinBall
 
 __all__ = ["FunctionCalls"]
@@ -91,6 +91,6 @@ class FunctionCalls:
         """Read ``V_WITHIN(name, (...), radius)``."""
         function, _, name, _, center, _, radius, closed = pieces
         if radius.value < 0:
-            raise Refusal("a radius must not be negative", radius.start, radius.value, name.value)
+            raise MeaningError("a radius must not be negative", radius.start, radius.value, name.value)
         span = (function.start, closed.end)
         return leaf(WithinBall(name.value, center.value, float(radius.value), span), function, closed)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tamis.errors import shorten
 from tamis.model import values
 from tamis.model.derived.clocks import find_zone
-from tamis.model.language.literals import Refusal
+from tamis.model.language.literals import MeaningError
 from tamis.model.language.nodes import (
     And,
     Calculated,
@@ -109,14 +109,14 @@ def end_of(kind: str, value: object) -> End:
     try:
         return End(microseconds=values.moment(f"{text}T00:00:00Z" if is_day else text), is_day=is_day)
     except UnfitError as error:
-        raise Refusal(f"{shorten(text)} is not an end of an interval: {error}", 0, text) from None
+        raise MeaningError(f"{shorten(text)} is not an end of an interval: {error}", 0, text) from None
 
 
 def interval(start: End, end: End) -> Time:
     """Return an interval; one that ends before it begins is refused."""
     first, last = start, _last(end)
     if first.microseconds is not None and last.microseconds is not None and first.microseconds > last.microseconds:
-        raise Refusal("an interval ends before it begins", 0)
+        raise MeaningError("an interval ends before it begins", 0)
     return Time(first, last)
 
 
@@ -195,11 +195,13 @@ def clock_test(function: str, attribute: str, texts: tuple[str, ...], span: Span
     if len(texts) != wanted:
         form = "T_TIME(at, '22:00', '06:00', 'Europe/Berlin')"
         form = form if wanted == 3 else "T_WEEKDAY(at, 'Sat-Sun', 'Europe/Berlin')"
-        raise Refusal(f"{function} is written {form}", 0, texts)
+        raise MeaningError(f"{function} is written {form}", 0, texts)
     try:
         find_zone(texts[-1])
     except (ValueError, OSError, KeyError):
-        raise Refusal(f"there is no time zone {shorten(texts[-1])}{_similar_zone(texts[-1])}", 0, texts[-1]) from None
+        raise MeaningError(
+            f"there is no time zone {shorten(texts[-1])}{_similar_zone(texts[-1])}", 0, texts[-1]
+        ) from None
     node = ClockTest(function, attribute, texts[:-1], texts[-1], span)
     clock_set(node)
     return node
@@ -231,7 +233,7 @@ def clock_set(node: ClockTest) -> ValueSet:
 def _time(text: str) -> int:
     read = _TIME.fullmatch(text)
     if read is None or (read[1] == "24" and text[2:].strip(":0")):
-        raise Refusal(f"expected a time of day such as '22:00', not {shorten(text)}", 0, text)
+        raise MeaningError(f"expected a time of day such as '22:00', not {shorten(text)}", 0, text)
     return (int(read[1]) * 3600 + int(read[2]) * 60 + int(read[3] or 0)) * 1_000_000
 
 
@@ -245,7 +247,7 @@ def _weekdays(text: str) -> list[int]:
     for part in text.split(","):
         names = [name.strip().capitalize()[:3] for name in part.split("-")]
         if not 1 <= len(names) <= 2 or any(name not in DAYS for name in names):
-            raise Refusal(f"expected days such as 'Sat' or 'Mon-Fri', not {shorten(text)}", 0, text)
+            raise MeaningError(f"expected days such as 'Sat' or 'Mon-Fri', not {shorten(text)}", 0, text)
         first, last = DAYS.index(names[0]), DAYS.index(names[-1])
         days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
     return sorted(days)

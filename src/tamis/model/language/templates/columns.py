@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tamis.model.derived.spatial_functions import METRES
 from tamis.model.language import literals
 from tamis.model.language.nodes import Instant, Literal
-from tamis.model.language.templates.texts import CircleLiterals, Condition, Ranges, Template
+from tamis.model.language.templates.texts import CircleLiterals, RangeCondition, Ranges, Template
 from tamis.model.types import Number, ScalarType, String, Timestamp
 from tamis.model.values import UnfitError
 
@@ -190,7 +190,7 @@ def _circles(literal: CircleLiterals, by_literal: Sequence[Sequence[str]]) -> tu
 def _find_instant(text: str) -> Instant | None:
     try:
         return literals.instant("TIMESTAMP", text, 0)
-    except (literals.Refusal, UnfitError):
+    except (literals.MeaningError, UnfitError):
         return None
 
 
@@ -202,7 +202,7 @@ def read_strings(written: Sequence[str]) -> tuple[list[str], npt.NDArray[np.bool
 
 def _bounds(
     kind: ScalarType,
-    conditions: Sequence[Condition],
+    conditions: Sequence[RangeCondition],
     by_literal: Sequence[Sequence[Any]],
     read_moments: Callable[[int, Sequence[Any]], Sequence[Literal | None]],
 ) -> tuple[_Floats, _Floats]:

@@ -22,7 +22,7 @@ from tamis.errors import ModelError
 from tamis.model.language import limits, literals
 from tamis.model.language.bind import bind
 from tamis.model.language.lexer import NAME_PART
-from tamis.model.language.literals import NUMBER, STRING, Refusal
+from tamis.model.language.literals import NUMBER, STRING, MeaningError
 from tamis.model.language.nodes import (
     And,
     Between,
@@ -55,9 +55,9 @@ from tamis.model.values import UnfitError, has_lone_surrogate
 
 __all__ = [
     "CircleLiterals",
-    "Condition",
     "LiteralReader",
     "Parts",
+    "RangeCondition",
     "Ranges",
     "Template",
     "checked_template",
@@ -96,7 +96,7 @@ _Slot = Callable[[str], Filling]
 _Fillable = Compare | Between | IsIn | IsLike | TextTest | SpatialTest | DistanceTest
 
 
-class Condition(NamedTuple):
+class RangeCondition(NamedTuple):
     """A range of one attribute whose ends are literals: ``op`` as in `Compare`, and which literal it is."""
 
     op: str
@@ -216,11 +216,11 @@ def _number(written: str) -> int | float:
 def _geometry(written: str) -> Operand:
     if not written[0].isalpha():
         raise UnfitError("not a geometry")
-    return literals.wkt(written, 0, limits.Budget())
+    return literals.wkt(written, 0, limits.LimitBudget())
 
 
 class LiteralReader(Protocol):
-    """Reads the literals of a shape as they are written; raises `Refusal` or `UnfitError`."""
+    """Reads the literals of a shape as they are written; raises `MeaningError` or `UnfitError`."""
 
     def read(self, written: Sequence[Any]) -> list[Filling]:
         """Return the values of all literals of a text."""
@@ -255,7 +255,7 @@ class Template:
         """Return the values of literals; None when one is of another type, or must be refused."""
         try:
             return self.reader.read(written)
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
     def read_one(self, number: int, written: str) -> Filling | None:
@@ -263,7 +263,7 @@ class Template:
         assert isinstance(self.reader, _TextReader)
         try:
             return self.reader.slots[number](written)
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
     def fill(self, written: Sequence[Any]) -> tuple[Filter, ...] | None:
@@ -279,7 +279,7 @@ class Template:
             if self._tests is not None:
                 return _of_tests(self._tests, values)
             return normalise(bind(with_values(self.node, iter(values)), self._schema, open=self._open))
-        except (ModelError, Refusal, UnfitError):
+        except (ModelError, MeaningError, UnfitError):
             return None
 
 
@@ -313,7 +313,7 @@ def _with_literals(leaf: _Fillable, filled: list[Any]) -> Leaf:
     return IsLike(leaf.attribute, filled[0], leaf.negated)
 
 
-Ranges = dict[str, tuple[ScalarType, list[Condition]]]
+Ranges = dict[str, tuple[ScalarType, list[RangeCondition]]]
 
 _LOWER, _UPPER = frozenset({"=", ">", ">="}), frozenset({"=", "<", "<="})
 
@@ -340,12 +340,12 @@ def _conjunction_of(node: Node, schema: Schema) -> tuple[Ranges | None, CircleLi
     return dict(sorted(ranges.items())), circle
 
 
-def _conditions_of(leaf: Compare | Between, number: int) -> list[Condition]:
+def _conditions_of(leaf: Compare | Between, number: int) -> list[RangeCondition]:
     """Return the conditions of a leaf whose first literal is ``number``; none when it is not a range."""
     if isinstance(leaf, Between):
         is_range = not leaf.negated and not isinstance(leaf.lo, bool)
-        return [Condition(">=", number), Condition("<=", number + 1)] if is_range else []
-    return [Condition(leaf.op, number)] if leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool) else []
+        return [RangeCondition(">=", number), RangeCondition("<=", number + 1)] if is_range else []
+    return [RangeCondition(leaf.op, number)] if leaf.op in _LOWER | _UPPER and not isinstance(leaf.value, bool) else []
 
 
 def _circle_of(leaf: DistanceTest, number: int, schema: Schema) -> CircleLiterals | None:
@@ -389,7 +389,7 @@ def _filled(ranges: Ranges, values: Sequence[Literal]) -> tuple[Filter, ...] | N
 
 
 def _joined_ends(
-    kind: ScalarType, conditions: Sequence[Condition], values: Sequence[Literal]
+    kind: ScalarType, conditions: Sequence[RangeCondition], values: Sequence[Literal]
 ) -> tuple[Cut | None, Cut | None] | None:
     """Return the cuts of the range that meets all conditions; None when it is empty, or two bounds are equal."""
     start: Cut | None = None

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from tamis.errors import ModelError
 
-__all__ = ["Address", "read_address"]
+__all__ = ["ServerAddress", "read_address"]
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a server is, and who connects."""
 
     scheme: str
@@ -20,11 +20,11 @@ class Address(NamedTuple):
     user: str
 
 
-def read_address(url: str, ports: Mapping[str, int], password_variable: str) -> Address:
+def read_address(url: str, ports: Mapping[str, int], password_variable: str) -> ServerAddress:
     """Read a URL with one of some schemes, which have these ports; `ModelError` says what is wrong with it.
 
     >>> read_address("mqtts://bridge@broker.example", {"mqtt": 1883, "mqtts": 8883}, "PASSWORD")
-    Address(scheme='mqtts', host='broker.example', port=8883, user='bridge')
+    ServerAddress(scheme='mqtts', host='broker.example', port=8883, user='bridge')
     """
     try:
         parts = urlsplit(url)
@@ -36,4 +36,4 @@ def read_address(url: str, ports: Mapping[str, int], password_variable: str) -> 
         raise ModelError(f"expected {plain}://host:port or {secure}://user@host:port, got {url!r}")
     if parts.password is not None:
         raise ModelError(f"no password in a URL: set {password_variable}")
-    return Address(parts.scheme, parts.hostname, port or ports[parts.scheme], parts.username or "")
+    return ServerAddress(parts.scheme, parts.hostname, port or ports[parts.scheme], parts.username or "")

@@ -21,7 +21,7 @@ from typing import Any
 
 from tamis.errors import ConnectionLostError, MissingExtraError, ModelError, RefusedError
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
+from tamis.runtime.bridges.system import Find, IncomingMessage, Outcome, OutgoingMatch
 
 __all__ = ["KafkaPlace", "KafkaSystem"]
 
@@ -115,7 +115,7 @@ class KafkaSystem:
         self._find = find
         await asyncio.to_thread(self._open)
 
-    async def read(self, most: int) -> Sequence[Message]:
+    async def read(self, most: int) -> Sequence[IncomingMessage]:
         """Return the next messages of all partitions that are ours."""
         while True:
             batch = await asyncio.to_thread(self._consume, most)
@@ -124,7 +124,7 @@ class KafkaSystem:
             if messages := [message for record in batch if (message := self._message(record)) is not None]:
                 return messages
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         """Commit offsets. If that fails, the next commit includes them: a restart begins behind the broker's number."""
         if self._is_trial:
             return
@@ -147,7 +147,7 @@ class KafkaSystem:
             self._queued[lane] = number
             await asyncio.to_thread(self._consumer.seek, TopicPartition(topic, int(partition), number + 1))
 
-    async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    async def send(self, batch: Sequence[OutgoingMatch]) -> list[Outcome]:
         """Produce messages, in order; returns when each is confirmed by all replicas, or refused."""
         return await asyncio.to_thread(self._send, batch)
 
@@ -220,7 +220,7 @@ class KafkaSystem:
         for partition in partitions:
             self._queued.pop(f"{partition.topic}/{partition.partition}", None)
 
-    def _message(self, record: Any) -> Message | None:
+    def _message(self, record: Any) -> IncomingMessage | None:
         """Return a record as a message; None for one of this bridge, and for news of the library."""
         if (error := record.error()) is not None:
             if error.fatal() or "AUTHORIZATION" in error.name():
@@ -231,9 +231,9 @@ class KafkaSystem:
         if lane not in self._queued or sender == self._plan.name.encode():
             return None
         after, self._queued[lane] = self._queued[lane], record.offset()
-        return Message(record.topic(), record.value() or b"", lane, record.offset(), after, record.partition())
+        return IncomingMessage(record.topic(), record.value() or b"", lane, record.offset(), after, record.partition())
 
-    def _send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    def _send(self, batch: Sequence[OutgoingMatch]) -> list[Outcome]:
         from confluent_kafka import KafkaException
 
         outcomes: list[Outcome] = [TimeoutError("not confirmed")] * len(batch)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tamis.errors import ConnectionLostError
 from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
-from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
+from tamis.runtime.bridges.system import Find, IncomingMessage, Outcome, OutgoingMatch
 from tamis.runtime.bridges.systems.mqtt_connection import MqttLink, MqttMessage, MqttPlace, check_topic_filter
 
 __all__ = ["MqttSystem"]
@@ -61,14 +61,14 @@ class MqttSystem:
         else:
             self._incoming.put_nowait(message)
 
-    async def read(self, most: int) -> Sequence[Message]:
+    async def read(self, most: int) -> Sequence[IncomingMessage]:
         """Return what has come, at least one message."""
         batch = [await self._incoming.get()]
         while len(batch) < most and not self._incoming.empty():
             batch.append(self._incoming.get_nowait())
-        return [Message(message.topic, message.payload, handle=message) for message in batch]
+        return [IncomingMessage(message.topic, message.payload, handle=message) for message in batch]
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages; those of a former connection come again anyway."""
         for message in messages:
             self.link.acknowledge(message.handle)
@@ -76,7 +76,7 @@ class MqttSystem:
     async def rewind(self, lane: str, number: int) -> None:
         """Do nothing: there are no lanes."""
 
-    async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    async def send(self, batch: Sequence[OutgoingMatch]) -> list[Outcome]:
         """Publish with QoS 1; return when the MQTT broker has all messages, after as many attempts as that takes."""
         await asyncio.gather(*(self.link.publish(outgoing.destination, outgoing.payload) for outgoing in batch))
         return [None] * len(batch)

@@ -23,7 +23,7 @@ import msgspec
 from tamis.errors import ConnectionLostError, MissingExtraError, ModelError, RefusedError
 from tamis.runtime.bridges.content import destination_of
 from tamis.runtime.bridges.plan import BridgePlan
-from tamis.runtime.bridges.system import Find, Message, Outcome, Outgoing
+from tamis.runtime.bridges.system import Find, IncomingMessage, Outcome, OutgoingMatch
 from tamis.runtime.bridges.systems.nats_lane import SENDER, NatsLane, words_of_nats
 from tamis.runtime.bridges.systems.nats_place import NatsPlace
 
@@ -72,7 +72,7 @@ class NatsSystem:
             await lane.open(find)
             self._lanes[lane.name] = lane
 
-    async def read(self, most: int) -> Sequence[Message]:
+    async def read(self, most: int) -> Sequence[IncomingMessage]:
         """Return what has come of all lanes."""
         while True:
             self._news.clear()
@@ -85,9 +85,9 @@ class NatsSystem:
             except TimeoutError:  # look whether a consumer must be made again
                 pass
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages, so that JetStream shows how far the bridge is, and deletes what was work."""
-        last: dict[str, list[Message]] = {}
+        last: dict[str, list[IncomingMessage]] = {}
         for message in messages:
             last.setdefault(message.lane, []).append(message)
         for lane, part in last.items():
@@ -97,7 +97,7 @@ class NatsSystem:
         """Read a lane again behind a number."""
         await self._lanes[lane].restart(number)
 
-    async def send(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    async def send(self, batch: Sequence[OutgoingMatch]) -> list[Outcome]:
         """Publish messages, in order; returns when each is confirmed or refused, or after some seconds."""
         sending, number = _Sending(len(batch)), str(next(self._numbers))
         self._sending[number] = sending
@@ -157,7 +157,7 @@ class NatsSystem:
         except (Error, TimeoutError) as error:
             raise ConnectionLostError(self._place.shown, f"JetStream does not answer: {words_of_nats(error)}") from None
 
-    async def _publish(self, outgoing: Outgoing, sending: _Sending, row: int, reply: str) -> None:
+    async def _publish(self, outgoing: OutgoingMatch, sending: _Sending, row: int, reply: str) -> None:
         from nats.errors import Error
 
         client = self.client

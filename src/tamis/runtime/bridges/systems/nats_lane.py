@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tamis.errors import ConnectionLostError, RefusedError
-from tamis.runtime.bridges.system import Find, Message
+from tamis.runtime.bridges.system import Find, IncomingMessage
 from tamis.runtime.bridges.systems.nats_place import NatsPlace
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Reading:
 
     def __init__(self, bridge: str) -> None:
         self._bridge = bridge
-        self.waiting: deque[Message] = deque()
+        self.waiting: deque[IncomingMessage] = deque()
         #: The last message that came in the stream, the last one that was queued, and the last one of the consumer.
         self.last, self.queued, self.delivered = 0, 0, 0
         #: How many messages were requested and have not come.
@@ -80,7 +80,7 @@ class Reading:
         """Reset the counts for a new consumer, which begins behind the last message that came."""
         self.delivered = self.n_requested = 0
 
-    def take(self, most: int) -> list[Message]:
+    def take(self, most: int) -> list[IncomingMessage]:
         """Return up to ``most`` of the messages that wait."""
         return [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
 
@@ -99,7 +99,7 @@ class Reading:
         self.delivered = numbers.consumer
         is_own = bool(message.headers) and message.headers.get(SENDER) == self._bridge
         if numbers.stream > self.last and not is_own:
-            queued = Message(message.subject, message.data, lane, numbers.stream, self.queued, message)
+            queued = IncomingMessage(message.subject, message.data, lane, numbers.stream, self.queued, message)
             self.queued = numbers.stream
             self.waiting.append(queued)
         self.last = max(self.last, numbers.stream)
@@ -161,7 +161,7 @@ class NatsLane:
         self._reading.must_restart = not await self._make(number)
         self._reading.last_news = time.monotonic()
 
-    async def take(self, most: int) -> list[Message]:
+    async def take(self, most: int) -> list[IncomingMessage]:
         """Return the messages that have come, in order, and request more."""
         if self._reading.must_restart or time.monotonic() - self._reading.last_news > SILENCE_SECONDS:
             await self._mend()
@@ -170,7 +170,7 @@ class NatsLane:
             await self._pull()
         return taken
 
-    async def settle(self, messages: Sequence[Message]) -> None:
+    async def settle(self, messages: Sequence[IncomingMessage]) -> None:
         """Acknowledge messages: each of a work queue, only the last one where that acknowledges all before it."""
         from nats.errors import Error
 

@@ -27,7 +27,7 @@ from tamis.web.endpoints.groups.letters import bodies_of
 from tamis.web.endpoints.subscriptions import demand_owner, find
 from tamis.web.intake import principal_of
 from tamis.web.server import Server, server_of
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["queue", "settle", "take"]
 
@@ -83,7 +83,7 @@ async def take(request: Request) -> Response:
             server.access.demand_live(server.rights(request))
     finally:
         server.driver.unwatch(link, news)
-    log, rows = Log(server, link), Rows(server.pace(principal_of(request)), most_bytes=None)  # `Take` bounds them
+    log, rows = Log(server, link), JsonRows(server.pace(principal_of(request)), most_bytes=None)  # `Take` bounds them
     for number, message in bodies_of(server.broker.stream(link), list(taken.numbers)):
         await rows.add(log.shown(number, message) | {"deliveries": taken.numbers[number]})
     return rows.response("messages")

@@ -28,7 +28,7 @@ from tamis.web.endpoints.groups.letters import Owners, bodies_of, owners_of
 from tamis.web.intake import principal_of
 from tamis.web.server import Server, server_of
 from tamis.web.work.pacing import Pace
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["drop", "listing", "replay"]
 
@@ -49,7 +49,7 @@ async def listing(request: Request) -> Response:
         return JSONResponse({"letters": [], "next": None, "count": 0})
     log, stream = Log(server, dead), server.broker.stream(dead)
     after = max(log.place("after", query["after"]) if "after" in query else 0, log.acknowledged)
-    rows = Rows(_pace(request))
+    rows = JsonRows(_pace(request))
     for number, body in log.read(after, limit):
         is_shown = not stream.is_settled(number) and _is_for(owners_of(body, dead), link, subscription)
         if is_shown and not await rows.add(log.shown(number, body)):

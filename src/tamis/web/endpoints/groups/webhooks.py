@@ -25,7 +25,7 @@ from tamis.web.bodies import MAX_PAGE, read_json, whole_number
 from tamis.web.endpoints.groups.consumers import queue
 from tamis.web.endpoints.subscriptions import demand_owner
 from tamis.web.server import Server, server_of
-from tamis.web.work.rows import Rows
+from tamis.web.work.rows import JsonRows
 
 __all__ = ["delete", "listing", "put", "resume", "rotate", "show", "suspend"]
 
@@ -130,7 +130,7 @@ async def listing(request: Request) -> Response:
         whole_number(query.get(name, default), name, most)
         for name, default, most in (("after", "0", 2**53), ("limit", "100", MAX_PAGE))
     )
-    rows, number, next_after = Rows(server.pace(view.rights.principal)), 0, None
+    rows, number, next_after = JsonRows(server.pace(view.rights.principal)), 0, None
     for (link, _), subscription in list(server.broker.subscriptions.items()) if server.webhooks.all else ():
         hook = server.webhooks.all.get(link)
         if hook is not None and view.rights.sees(subscription.namespace) and _is_mine(view.rights, subscription):
