@@ -124,7 +124,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("match|odd-id.jsonl|e.jsonl", ["odd-id.jsonl, line 1: a subscription id is a string or an int64, not 1.5"]),
     ("match|odd-expiry.jsonl|e.jsonl", ["odd-expiry.jsonl, line 1", "expected a timestamp"]),
     ("match|disagree.jsonl|e.jsonl", ["disagree.jsonl, line 2: subscription 'b'", "'big' does not fit"]),
-    ("match|nothing.jsonl|e.jsonl", ["nothing.jsonl: there is no subscription in it"]),
+    ("match|nothing.jsonl|e.jsonl", ["nothing.jsonl: no subscriptions found"]),
     ("match|notes.doc|e.jsonl", ["notes.doc: unknown file type"]),
     (
         "match|s.jsonl|e.jsonl|--event-id|id",

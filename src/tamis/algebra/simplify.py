@@ -3,14 +3,14 @@
 Three rules, applied until nothing changes:
 
 1. a filter that can never hold is dropped;
-2. inside a filter, a constraint that the others imply is dropped (and LIKE patterns beside a list of
-   strings leave the strings that fit);
+2. inside a filter, a constraint that the others imply is dropped (and a list of strings keeps
+   only those that match the LIKE patterns beside it);
 3. a filter that lies in the union of the others is dropped.
 
-Between them, filters that differ in one attribute only are joined when their union on that attribute can
-be written as one constraint. Equal filters cover each other, so the rules work one filter after the other
-and never compare a filter with itself: one of equals stays. The result is in a canonical order, and so
-equal subscriptions written differently often become equal objects; `equivalent` is the exact question.
+Between the rules, filters that differ in only one attribute are joined if their union on that attribute can
+be written as one constraint. Equal filters cover each other, so the rules process one filter at a time and
+never compare a filter with itself: one of several equal filters stays. The result is in a canonical order, so
+equal subscriptions written differently often become equal objects; `equivalent` decides exactly.
 
 Implements: [crtree] section 4.2, rules 1 to 3.
 Deviation: sequential with a tie-break; applied to all filters at once, as printed, rule 3 drops both of
@@ -50,14 +50,14 @@ from tamis.model.value_set import PRESENT, ValueSet
 
 __all__ = ["join_filters", "simplify", "simplify_filters", "simplify_regions"]
 
-#: Pieces that one filter's rule 3 may cost, of `MAX_PIECES` for all; simplifying is done at subscribe time.
+#: Pieces that rule 3 may spend on one filter, of `MAX_PIECES` for all; a client that subscribes waits for it.
 RULE_3_PIECES = 1_000
 
-#: Work up to which a subscription is simplified when it comes, about 10 ms: each pair of conditions on regions costs
-#: `WORK_OF_PAIR` and as much as both regions have vertices.
+#: The most work for which a new subscription is simplified, about 10 ms: each pair of conditions on regions costs
+#: `WORK_OF_PAIR` plus the number of vertices of both regions.
 MOST_WORK, WORK_OF_PAIR = 40_000, 80
 
-#: Pairs of filters whose comparison costs one piece, unless the pair is obviously different.
+#: Pairs of filters that are compared at the cost of one piece; pairs that obviously differ cost nothing.
 PAIRS_PER_PIECE = 8
 
 
@@ -142,7 +142,7 @@ def _essential(facts: Facts) -> Facts:
         unfit = [text for text in listed if patterns.search_strings(_only(text), likes).text is None]
         return Facts(facts.allowed - ValueSet.any_of([_only(text) for text in unfit]))
     essential = list(conditions)
-    for condition in conditions:  # one after the other: of two that imply each other the second stays
+    for condition in conditions:  # one at a time: of two that imply each other, the second stays
         others = tuple(other for other in essential if other is not condition)
         alone = Facts(facts.allowed & PRESENT, others)
         if alone.implies(condition):
@@ -197,7 +197,7 @@ def _only_difference(a: dict[str, Facts], b: dict[str, Facts]) -> str | None:
         if different is not None or (
             a_facts.regions and b_facts.regions and a_facts.regions.keys().isdisjoint(b_facts.regions)
         ):
-            return None  # rule 3 finds out whether one region covers the other
+            return None  # rule 3 decides whether one region covers the other
         different = name
     return different
 
@@ -261,8 +261,8 @@ def _by_attribute(filter: Filter) -> dict[str, Facts]:
 
 def _filter_of(facts: dict[str, Facts]) -> Filter | None:
     constraints: list[Constraint] = []
-    for name, known_facts in facts.items():
-        constraints += (Values(name, known_facts.allowed), *known_facts.conditions)
+    for name, attribute_facts in facts.items():
+        constraints += (Values(name, attribute_facts.allowed), *attribute_facts.conditions)
     return filter_of(constraints)
 
 

@@ -1,1 +1,1 @@
-"""Drivers: what carries the effects of the cores out, with a clock, wires and disks, real or simulated."""
+"""Drivers, which carry out the effects of the cores with real or simulated clocks, wires and disks."""

@@ -1,12 +1,12 @@
 """The rights of a request, by its token, its origin and its host.
 
 A token comes in the ``Authorization`` header and nowhere else (promise S11). A broker on loopback needs none,
-so any page that a browser shows could speak to it: a request whose ``Origin`` or ``Host`` is not the broker's own is
-refused (S10), which also stops names that are made to resolve to this machine. Browsers send no ``Origin`` with an
-image or a script, but ``Sec-Fetch-Site``: requests that another site caused are refused by that.
+so any page that a browser shows could send it requests: a request whose ``Origin`` or ``Host`` is not the broker's own
+is refused (S10), which also stops foreign names that resolve to this machine. For images and scripts, browsers send
+``Sec-Fetch-Site`` instead of ``Origin``: it shows the requests that another site caused, and they are refused.
 
-Without a token a request is trusted because it comes from this machine. A reverse proxy on this machine would lend that
-trust to its callers, so what a proxy passed on needs a token.
+Without a token a request is trusted because it comes from this machine. A reverse proxy on this machine would extend
+that trust to its callers, so requests that a proxy passed on need a token.
 
 A JSON Web Token of the issuer in ``[auth.jwt]`` is read by `tamis.runtime.identity`; the broker's own tokens have no
 dot.
@@ -40,7 +40,7 @@ _LOCAL_ADMIN = Rights(LOCAL, is_admin=True)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-#: What browsers say of a request that a page of another site, or of another host or port of the same site, caused.
+#: What browsers send with a request that a page of another site, or of another host or port of the same site, caused.
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 
 #: Headers that proxies add.
@@ -67,7 +67,7 @@ class Access:
         return rights
 
     def broker(self, connection: HTTPConnection, name: str) -> str:
-        """Return the digest of the token that lets the other end be broker ``name``, "" where none is needed.
+        """Return the digest of the token that authenticates broker ``name``, "" if none is needed.
 
         `RefusedError` unless there is a link to that broker and its token is for this link and its namespaces.
         """
@@ -75,7 +75,7 @@ class Access:
         link = self._links.get(name)
         if link is None:
             raise RefusedError(403, f"this broker has no link to a broker {name!r}")
-        secret, problem = _secret(connection), f"a token is needed that was made for broker {name!r}"
+        secret, problem = _secret(connection), f"a token made for broker {name!r} is needed"
         if secret is None:
             self._demand_local(connection, problem)
             return ""
@@ -100,10 +100,10 @@ class Access:
         return self.tokens.is_live(digest)
 
     def may_go_on(self, digest: str) -> bool:
-        """Whether what a token has set up may go on without it: a webhook.
+        """Whether a webhook that was set up with this token may continue.
 
-        It ends with a token of this broker. Tokens of other issuers expire within minutes by design, so it ends with
-        such a token only if that is revoked, or if the issuer is no longer configured.
+        It ends when a token of this broker ends. Tokens of other issuers expire within minutes by design, so it ends
+        only if such a token is revoked, or if the issuer is no longer configured.
         """
         if self.jwt is not None and digest.startswith("jwt "):
             return not self.jwt.is_revoked(digest)
@@ -159,7 +159,7 @@ def _secret(connection: HTTPConnection) -> str | None:
     headers = connection.headers.getlist("authorization")
     if not headers:
         return None
-    if len(headers) > 1:  # a proxy may have checked another one than this broker would take
+    if len(headers) > 1:  # a proxy may have checked a different one than this broker would
         raise RefusedError(400, "expected one Authorization header, got several")
     [header] = headers
     scheme, _, secret = header.partition(" ")
@@ -189,10 +189,10 @@ def _host_of(url: str) -> str:
 
 
 def _sign_of_proxy(connection: HTTPConnection) -> str | None:
-    """Return what shows that a proxy passed a request on, None without a sign.
+    """Return the sign that a proxy passed on a request; None if there is none.
 
-    A proxy may leave none: nginx without settings adds no header. It speaks HTTP/1.0 to the server behind it, though,
-    which no browser, curl or Python client does.
+    A proxy may add no header, as nginx without settings. It then uses HTTP/1.0 to the server behind it, though, which
+    no browser, curl or Python client does.
     """
     if connection.scope.get("http_version") == "1.0":
         return "HTTP/1.0"

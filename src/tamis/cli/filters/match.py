@@ -23,7 +23,7 @@ EPILOG = examples(
     "cat quakes.jsonl | tamis match alerts.txt - --on-bad skip | head",
 )
 
-#: Pairs that are shown on a terminal.
+#: The number of pairs shown on a terminal.
 _SHOWN = 40
 
 
@@ -82,7 +82,7 @@ def _read_questions(path: str, skip: bool) -> ParsedFilters:
     questions = ParsedFilters.of(file.name, file, skip=skip)
     questions.bad[:0] = file.bad
     if not questions.records and not questions.bad:
-        raise TableError(f"{file.name}: there is no subscription in it")
+        raise TableError(f"{file.name}: no subscriptions found")
     return questions
 
 

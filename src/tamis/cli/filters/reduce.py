@@ -35,7 +35,7 @@ def reduce(
         str | None, typer.Option(metavar="FILE", help="Write what remains to a .jsonl, .csv or .parquet file.")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw before and after into an .svg, .png or .pdf file.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the sets before and after to an .svg, .png or .pdf file.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -87,7 +87,7 @@ def _check_picture(path: Path) -> None:
     from tamis.plots.canvas import check_kind, new_figure
 
     check_kind(path)
-    new_figure(1, 1)  # so that a missing matplotlib is known at once
+    new_figure(1, 1)  # raises at once if matplotlib is missing
 
 
 def _draw(subscriptions: list[Subscription], reduction: Reduction, path: Path) -> None:
@@ -113,7 +113,7 @@ def _compiled(path: str, schema: Schema | None) -> tuple[list[Subscription], Sch
     file = SubscriptionFile(path)
     questions = ParsedFilters.of(file.name, file)
     if not questions.records:
-        raise TableError(f"{file.name}: there is no subscription in it")
+        raise TableError(f"{file.name}: no subscriptions found")
     try:
         subscriptions, learned = as_subscriptions(
             [(record.id, record.source) for record, _ in questions.records], schema

@@ -1,7 +1,7 @@
 """Whether conditions on regions imply each other, for many pairs of components.
 
 A condition (R1, A) covers (R2, B) if the relation of A to B is in the set ``table[R1, R2]``, from the composition table
-(`tamis.geometry.rcc8`). So a pair is decided by one call of the exact kernel for two polygons, which stops as soon as
+(`tamis.geometry.rcc8`). So one call of the exact kernel for two polygons decides a pair; it stops as soon as
 the relation is known to be in the set, or outside it.
 """
 
@@ -59,7 +59,8 @@ def decide_region_covers(
     outer, inner
         The conditions of components, as `RegionColumns` has them; ``axis`` is the number of the attribute.
     table
-        uint8[256, 256]; for two sets of relations the set of relations of their regions under which the first covers.
+        uint8[256, 256]; for two sets of relations, the relations of the two regions for which the first condition
+        covers.
     verdicts
         bool[k], the results.
     """

@@ -70,7 +70,7 @@ def _trie(
 def build_automaton(
     at: npt.NDArray[np.int64], text: _Bytes, classes: _Bytes, width: Int
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return table, own and link for literals ``text[at[i]:at[i + 1]]``, sorted and different, none empty."""
+    """Return table, own and link for literals ``text[at[i]:at[i + 1]]``, sorted and distinct, none empty."""
     parent, symbol, depth, trie_own, deep = _trie(at, text, classes)
     nodes = len(parent)
     level = np.zeros(deep + 2, np.int64)

@@ -1,10 +1,10 @@
 """Literals of at most eight bytes in a hash table: found anywhere in the rows of a column, or at one end of each.
 
-A literal is a number: its bytes, the first one highest, and for fewer than eight bytes a highest byte that no UTF-8
-has, which encodes the length. To find literals anywhere, a bitmap tells for each position, without a branch, whether a
-literal may end there: by a *gram*, the last bytes of each longer literal, in one pass over the column, and by the whole
-literal in a pass for each length below that of a gram. Positions that pass are looked up, once for each length. At an
-end of a row there is one window of each length.
+A literal is a number: its bytes, the first one highest, and for fewer than eight bytes a highest byte that UTF-8
+does not use, which encodes the length. To find literals anywhere, a bitmap tells for each position, without a branch,
+whether a literal may end there. One pass over the column tests the *gram*, the last bytes of each longer literal; one
+more pass for each length below that of a gram tests the whole literal. Positions that pass are looked up, once for each
+length. At an end of a row there is one window of each length.
 
 The work is bounded for every text: a position has at most one literal of each length. Literals cannot be chosen so that
 they collide, because the factor of the hash depends on all of them (`tamis.index.packed.texts.finders`).
@@ -37,8 +37,8 @@ class Windows(NamedTuple):
     """The table: ``literals[slot]`` is the number of the literal ``keys[slot]``, or -1; some slots are free.
 
     ``lengths`` are those of the literals, ascending, ``gram`` is the length of a gram. ``bitmap`` has a bit for each
-    literal and for the gram of each literal that is not shorter. ``hashing`` is the factor of the hash, and by how much
-    it is shifted for a slot and for a bit.
+    literal and for the gram of each literal that is not shorter. ``hashing`` has the factor of the hash, and its shifts
+    for a slot and for a bit.
     """
 
     keys: _Keys
@@ -88,7 +88,7 @@ def _set_bit(windows: Windows, key: Int) -> None:
 
 @kernel
 def enter_literals(values: _Keys, sizes: _Longs, windows: Windows) -> None:
-    """Enter different literals, given as their bytes from the highest byte down, and their lengths."""
+    """Insert distinct literals, given as their bytes from the highest byte down, and their lengths."""
     last = np.uint64(len(windows.keys) - 1)
     gram_mask, gram_tag = _mask_and_tag(windows.gram)
     for i in range(len(values)):
@@ -105,14 +105,14 @@ def enter_literals(values: _Keys, sizes: _Longs, windows: Windows) -> None:
 
 @hot_kernel
 def _candidates(
-    text: _Bytes, span: tuple[Int, Int, Int], length: Int, windows: Windows, met: tuple[_Longs, _Keys]
+    text: _Bytes, span: tuple[Int, Int, Int], length: Int, windows: Windows, out: tuple[_Longs, _Keys]
 ) -> Int:
-    """Note positions in ``text[start:stop]`` where a window of a length may end a literal; return how many.
+    """Write to ``out`` where in ``text[start:stop]`` a literal may end, by a window of a length; return how many.
 
-    Each comes with the eight bytes that end there, none of them before ``first``.
+    Each position comes with the eight bytes that end there, none of them before ``first``.
     """
     first, start, stop = span
-    positions, keys = met
+    positions, keys = out
     mask, tag = _mask_and_tag(length)
     factor, shift, bitmap = windows.hashing[0], windows.hashing[2], windows.bitmap
     key: Int = np.uint64(0)
@@ -134,7 +134,7 @@ def scan_windows(windows: Windows, text: _Bytes, offsets: _Longs, seen: _Ints) -
     ``offsets`` int64[n + 1] are positions in ``text``; ``seen`` int32[literals] holds -1 before and after.
     """
     rows, literals, n = np.empty(4096, np.int32), np.empty(4096, np.int32), 0
-    met = np.empty(_CHUNK + 1, np.int64), np.empty(_CHUNK + 1, np.uint64)
+    candidates = np.empty(_CHUNK + 1, np.int64), np.empty(_CHUNK + 1, np.uint64)
     first, last, first_row = offsets[0], offsets[-1], 0
     short = int(np.searchsorted(windows.lengths, windows.gram))
     for start in range(first, last, _CHUNK):
@@ -144,8 +144,8 @@ def scan_windows(windows: Windows, text: _Bytes, offsets: _Longs, seen: _Ints) -
         for i in range(min(short + 1, len(windows.lengths))):
             lengths = windows.lengths[i : i + 1] if i < short else windows.lengths[short:]
             row, window = first_row, lengths[0] if i < short else windows.gram
-            for c in range(_candidates(text, (first, start, stop), window, windows, met)):
-                end, key = met[0][c], met[1][c]
+            for c in range(_candidates(text, (first, start, stop), window, windows, candidates)):
+                end, key = candidates[0][c], candidates[1][c]
                 while offsets[row + 1] <= end:
                     row += 1
                 if n + LONGEST_WINDOW > len(rows):

@@ -1,8 +1,8 @@
 """The routing table of a broker: all interests, where an event goes, and what each neighbour must be sent.
 
 *Interests* are the subscriptions of clients, and the entries that neighbours announced. Both directions follow from
-them. For events, each namespace has an index of all clients' subscriptions, which finds those that match, and an index
-for each neighbour, which stops at the first filter that matches. For announcements, one `Summary` per neighbour and
+them: for events, each namespace has an index of all clients' subscriptions, which finds those that match, and an index
+for each neighbour, which stops at the first filter that matches; for announcements, one `Summary` per neighbour and
 namespace has the interests of all except that neighbour as its members (promise R3), and decides what to announce and
 retract.
 
@@ -48,13 +48,13 @@ __all__ = [
     "n_entries",
 ]
 
-#: The namespace of an entry that asks for every event of every namespace. No client may use it.
+#: The namespace of an entry that matches every event of every namespace. No client may use it.
 ALL_NAMESPACES = "*"
 
-#: From this number of subscriptions of clients, or filters of a neighbour, on, a batch is matched as a table.
+#: With at least this many subscriptions of clients, or filters of a neighbour, a batch is matched as a table.
 SMALL_TABLE = 129
 
-#: Events times subscriptions that are matched at once if the result has a limit: all of them may match.
+#: The most events times subscriptions that are matched at once if the result has a limit: all of them may match.
 MOST_PAIRS = 8_000_000
 
 #: The clients that want an event, each with its subscriptions that match.
@@ -117,8 +117,8 @@ class TableChanges:
 class RoutingTable:
     """The interests of a broker's neighbours and clients; ``neighbours`` gives the policy of each link.
 
-    ``counters`` count the work of the tables, by link; ``cells`` are the cells of links that are passed ranges of
-    others. ``merging`` runs the merges of the indexes; without it they run at once.
+    ``counters`` count the work of the tables, by link; ``cells`` are the cells used if no policy of a link has any.
+    ``merging`` runs the merges of the indexes; without it they run at once.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class RoutingTable:
         self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
         #: Removed neighbours with entries that are still announced to the others.
         self.leaving: set[Link] = set()
-        #: ``{new neighbour: interests that may be missing in its summaries}``: it gets its table when none are left.
+        #: ``{new neighbour: interests that may be missing in its summaries}``: it is sent its table when none are left.
         self.filling: dict[Link, deque[Origin]] = {}
         #: Neighbours that have not sent their table yet.
         self.unspoken: set[Link] = set(neighbours)
@@ -194,7 +194,7 @@ class RoutingTable:
     def put_many(self, interests: Sequence[tuple[Link, str, Interest]], read: ReadInterests | None = None) -> None:
         """Add or replace interests, in order; new ones are added to the indexes together.
 
-        ``read`` has their meanings; those that it lists as bad are skipped.
+        ``read`` has them compiled; those that it lists as bad are skipped.
         """
         read = ReadInterests([interest for _, _, interest in interests]) if read is None else read
         added: dict[Origin, int] = {}
@@ -206,7 +206,7 @@ class RoutingTable:
                 if current[key].says_same(interest):
                     current[key] = interest
                     continue
-                self._admit(read, added)  # the earlier one may be among these
+                self._admit(read, added)  # the interest to be replaced may be among these
                 added = {}
                 self.drop(source, key)
                 for changes in self.watches:
@@ -216,7 +216,7 @@ class RoutingTable:
         self._admit(read, added)
 
     def drop(self, source: Link, key: str) -> None:
-        """Remove an interest; KeyError when it is not there."""
+        """Remove an interest; KeyError if there is none."""
         for changes in self.watches if source in self._neighbours else ():
             changes.links.add(source)
         subscription = self._interests[source].pop(key)
@@ -277,7 +277,7 @@ class RoutingTable:
         return sorted(hops)
 
     def next_hops_of_batch(self, batch: EventBatch, came_from: Link) -> list[list[Link]]:
-        """Return the next hops of each event; each neighbour's filters are matched once with all of them."""
+        """Return the next hops of each event; each neighbour's filters are matched once, with all events."""
         names = (batch.namespace, ALL_NAMESPACES)
         is_large = any(name in self._namespaces and self._namespaces[name].is_large for name in names)
         if batch.is_small or not (is_large or any(map(self.cells.are_wanted, names))):
@@ -295,15 +295,15 @@ class RoutingTable:
 
         With ``limit`` the list ends after the event at which the total of keys reaches it, or earlier.
         """
-        home = self._namespaces.get(batch.namespace)
-        if home is None:
+        space = self._namespaces.get(batch.namespace)
+        if space is None:
             return [[] for _ in batch.events]
         if limit is not None:
-            batch = batch.head(max(1, MOST_PAIRS // max(1, len(home.clients))))
-        if batch.is_small or len(home.clients) < SMALL_TABLE:
-            return list(_up_to(map(home.clients.match, batch.events), limit))
-        matches, bad = home.clients.match_table(batch.table, limit), batch.table.bad
-        return [home.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(matches)]
+            batch = batch.head(max(1, MOST_PAIRS // max(1, len(space.clients))))
+        if batch.is_small or len(space.clients) < SMALL_TABLE:
+            return list(_up_to(map(space.clients.match, batch.events), limit))
+        matches, bad = space.clients.match_table(batch.table, limit), batch.table.bad
+        return [space.clients.match(batch.events[i]) if i in bad else keys for i, keys in enumerate(matches)]
 
     def group(self, keys: Iterable[SubscriptionId]) -> Readers:
         """Return the subscriptions under these keys by client; those that have ended are left out."""
@@ -326,10 +326,10 @@ class RoutingTable:
             due = set() if policy.floods else {origin for origin in origins if origin.source != link}
             if summarised != due and not (link in self.filling and summarised < due):
                 surplus, missing = sorted(summarised - due), sorted(due - summarised)
-                raise InvariantError(f"the summary of link {link!r} has too much, {surplus}, or too little, {missing}")
-        shelved = {origin for home in self._namespaces.values() for origin in home.origins(self.client_of)}
+                raise InvariantError(f"the summary of link {link!r} has {surplus} without reason, or lacks {missing}")
+        shelved = {origin for space in self._namespaces.values() for origin in space.origins(self.client_of)}
         if shelved != (due := {origin for origin in origins if origin.source not in self.leaving}):
-            raise InvariantError(f"the matchers know {sorted(shelved ^ due)} wrongly")
+            raise InvariantError(f"the matchers and the table of interests differ in {sorted(shelved ^ due)}")
 
     def _others(self, source: Link) -> Iterator[Link]:
         """Yield the neighbours that must be sent the interests of a source; never the source itself."""
@@ -362,9 +362,11 @@ class RoutingTable:
             else:
                 shelf.add([read.named(position, key) for position, key in chosen])
             links = list(self._others(arrivals[0][1].source))
-            self._tell([origin for _, origin in arrivals], shelf.now.name, batch, links)
+            self._summarise([origin for _, origin in arrivals], shelf.now.name, batch, links)
 
-    def _tell(self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None, links: Sequence[Link]) -> None:
+    def _summarise(
+        self, origins: Sequence[Origin], namespace: str, batch: LazyBatch | None, links: Sequence[Link]
+    ) -> None:
         """Put interests into the summaries of the neighbours that must be sent them.
 
         All are of clients, or all of one neighbour; ``batch`` has them as columns, if they are many.
@@ -388,14 +390,14 @@ class RoutingTable:
         """Return the shelf with the interests of a client or neighbour."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = _Space(Shelf(namespace, PackedMatcher, self._merging))
-        home = self._namespaces[namespace]
+        space = self._namespaces[namespace]
         if source not in self._neighbours:
-            return home.clients
-        if source not in home.links:
-            home.links[source] = Shelf(
+            return space.clients
+        if source not in space.links:
+            space.links[source] = Shelf(
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
-        return home.links[source]
+        return space.links[source]
 
 
 def fill_summaries(table: RoutingTable, limit: int) -> bool:
@@ -408,12 +410,12 @@ def fill_summaries(table: RoutingTable, limit: int) -> bool:
             if interest is None or is_sent(table.cells, link, origin, interest.namespace):
                 continue
             if origin not in table.summaries[link][interest.namespace].members:
-                home = "" if origin.key in table.client_of else origin.source
-                groups.setdefault((home, interest.namespace), []).append(origin)
+                neighbour = "" if origin.key in table.client_of else origin.source
+                groups.setdefault((neighbour, interest.namespace), []).append(origin)
         for (_, namespace), origins in groups.items():
             read = ReadInterests([table.interests(origin.source)[origin.key] for origin in origins])
             batch = read.batch(namespace, [(i, origin.key) for i, origin in enumerate(origins)])
-            table._tell(origins, namespace, batch, [link])
+            table._summarise(origins, namespace, batch, [link])
         if not waiting:
             del table.filling[link]
     return was_filling

@@ -1,7 +1,7 @@
-"""`tamis.connect`: publish to a broker and subscribe at it, from Python.
+"""`tamis.connect`: publish and subscribe at a broker, from Python.
 
-One task keeps the connection: it writes what waits, hands out what comes, and connects again with growing pauses when
-the wire breaks. Nothing that was published or asked for is forgotten meanwhile, and nothing is delivered twice: the
+One task keeps the connection: it sends waiting messages, delivers received ones, and reconnects with growing pauses
+when the wire breaks. Events and subscriptions that wait are not lost meanwhile, and nothing is delivered twice: the
 link is numbered in both directions (`tamis.runtime.client.session`).
 """
 
@@ -51,7 +51,7 @@ from tamis.runtime.traces.contexts import current_traceparent, read_traceparent
 
 __all__ = ["Client"]
 
-#: Events that may wait before `publish` waits, too; and subscriptions of one message.
+#: The number of unconfirmed events at which `publish` blocks; and the most subscriptions of one message.
 MAX_WAITING, AT_ONCE = 16_384, 100
 
 _GONE_FOR_GOOD = 1008
@@ -59,7 +59,7 @@ _GONE_FOR_GOOD = 1008
 
 @dataclass(frozen=True)
 class _Door:
-    """Where a broker is, and how to enter; ``timeout`` is in seconds."""
+    """The addresses of a broker, and how to connect; ``timeout`` is in seconds."""
 
     urls: tuple[str, ...]
     token: str | None
@@ -73,24 +73,24 @@ class _Door:
 
 
 class _CursorFile:
-    """A file that says how far a client has read; it is replaced, never half written."""
+    """A file that says how far a client has read; it is always replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._kept = Cursor()
+        self._stored = Cursor()
 
     def read(self) -> Cursor | None:
-        """Return what was kept; None when nothing was."""
+        """Return the stored cursor; None if there is none."""
         text = self._path.read_text().strip() if self._path.exists() else ""
         return Cursor.parse(text, str(self._path)) if text else None
 
     def keep(self, cursor: Cursor) -> None:
-        """Keep a cursor, unless it is the one that was kept last."""
-        if cursor.number and cursor != self._kept:
+        """Store a cursor, unless it was stored last."""
+        if cursor.number and cursor != self._stored:
             draft = self._path.with_name(self._path.name + ".new")
             draft.write_text(str(cursor))
             os.replace(draft, self._path)
-            self._kept = cursor
+            self._stored = cursor
 
 
 class Client:
@@ -130,10 +130,10 @@ class Client:
         #: Why the connection ended for good; every later call raises it.
         self._ended: TamisError | None = None
 
-    # Life
+    # Opening and closing
 
     async def open(self) -> Client:
-        """Connect; raises `ConnectionLostError` or `RefusedError` when that is not possible."""
+        """Connect; raises `ConnectionLostError` or `RefusedError` if that fails."""
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep_connected())
         try:
@@ -148,9 +148,9 @@ class Client:
         return self
 
     async def close(self) -> None:
-        """End the connection; what was published and not confirmed is given up."""
+        """Close the connection; events that are not confirmed are given up."""
         error = ConnectionLostError(self.url, "the client was closed")
-        # A connection that breaks just now may take the cancellation; then this ends the task.
+        # A connection that breaks just now may absorb the cancellation; then this ends the task.
         self._ended = self._ended or error
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -162,7 +162,7 @@ class Client:
         await asyncio.wait([self._task])
         self._demand_open()
 
-    # What users do
+    # The public interface
 
     @property
     def url(self) -> str:
@@ -171,11 +171,11 @@ class Client:
 
     @property
     def cursor(self) -> str:
-        """How far everything was acknowledged; `tamis.connect(replay_after=...)` goes on from there."""
+        """The position up to which everything is acknowledged, for `tamis.connect(replay_after=...)`."""
         return str(self._session.link.cursor)
 
     def schema_of(self, namespace: str = DEFAULT_NAMESPACE) -> Schema:
-        """Return the types of attributes in a namespace, as the broker told them to its subscribers."""
+        """Return the types of attributes in a namespace, as the broker sent them to its subscribers."""
         return self._session.schema_of(namespace)
 
     async def publish(
@@ -187,8 +187,8 @@ class Client:
     ) -> None:
         """Publish an event, or several in order; returns when the broker has them on disk.
 
-        Events that several tasks publish at the same time travel together. Raises `RefusedError` if the broker refuses
-        an event, and `ConnectionLostError` if the client is closed before the broker has answered.
+        Events that several tasks publish at the same time are sent together. Raises `RefusedError` if the broker
+        refuses an event, and `ConnectionLostError` if the client is closed before the broker has answered.
 
         ``traceparent`` (W3C Trace Context) names the span that publishes them, for brokers with traces; by default it
         is the current span of OpenTelemetry, if the program uses it.
@@ -223,16 +223,16 @@ class Client:
         max_deliveries: int = 0,
         wait: m.State = m.State.ACTIVE,
     ) -> ClientSubscription:
-        """Make a subscription; returns an iterator of deliveries when every broker that needs the subscription has it.
+        """Make a subscription; returns an iterator of deliveries once every broker that needs the subscription has it.
 
-        When neighbours of the broker have not confirmed it for long, `RefusedError` (504) names them; the subscription
+        If neighbours of the broker have not confirmed it in time, `RefusedError` (504) names them; the subscription
         stays, and becomes active when they do. ``wait="accepted"`` returns as soon as it is on the broker's disk.
 
-        A ``durable`` subscription lives on when the client is gone, and what matches waits for it: come back with the
-        same ``client`` name, ``id`` and filter. Others end when the client has been away for a minute. ``expires`` is
-        in seconds from now. With ``fields`` deliveries carry these attributes only. An event that was the first one
-        without an acknowledgement at the end of ``max_deliveries`` connections goes to the dead letters.
-        After the first of these it comes alone: the next ones follow when it is acknowledged, or after 30 seconds.
+        A ``durable`` subscription stays when the client disconnects, and matching events wait for it: reconnect with
+        the same ``client`` name, ``id`` and filter. Others end when the client has been disconnected for a minute.
+        ``expires`` is in seconds from now. With ``fields`` deliveries carry these attributes only. An event that was
+        the first unacknowledged one at the end of ``max_deliveries`` connections goes to the dead letters. After the
+        first of these it is sent alone: the next ones follow when it is acknowledged, or after 30 seconds.
         """
         chosen_id = secrets.token_hex(8) if id is None else id
         message = _subscribe_message(chosen_id, filter, namespace, durable, expires, metadata, fields, max_deliveries)
@@ -251,8 +251,8 @@ class Client:
     ) -> list[ClientSubscription]:
         """Make many subscriptions at once, filters by id; returns their iterators in this order.
 
-        They travel together, and the broker takes each message of them in one step. Raises `RefusedError` if one is
-        refused; the others that were accepted stay, so the same call may be made again.
+        They are sent together, and the broker accepts each message of up to `AT_ONCE` in one step. Raises
+        `RefusedError` if a subscription is refused; those that were accepted stay, so the call can be repeated.
         """
         messages = [_subscribe_message(id, filter, namespace, durable, expires, None) for id, filter in filters.items()]
         for start in range(0, len(messages), AT_ONCE):
@@ -269,10 +269,10 @@ class Client:
         metadata: Mapping[str, str] | None = None,
         wait: m.State = m.State.ACTIVE,
     ) -> None:
-        """Change the filter of a subscription in one step; returns when every broker that needs the change has it.
+        """Change the filter of a subscription in one step; returns once every broker that needs the change has it.
 
-        Its iterator goes on. Events that match the old and the new filter come without a gap, those that match the new
-        one alone come when the change is active. Raises `RefusedError` if the broker refuses the change; the
+        Its iterator continues. Events that match the old and the new filter come without a gap, those that match only
+        the new one come once the change is active. Raises `RefusedError` if the broker refuses the change; the
         subscription then stays as it was. ``expires`` and ``metadata`` stay as they are unless they are passed.
         """
         reader = self._session.readers.get((namespace, id))
@@ -300,14 +300,14 @@ class Client:
         self._news.set()
 
     def acknowledge(self, reader: Reader, cursor: Cursor) -> None:
-        """Take note that a reader is done with a message; `ClientDelivery.ack` calls it."""
+        """Note that a reader has finished with a message; `ClientDelivery.ack` calls it."""
         if self._session.acknowledge(reader, cursor):
             self._news.set()
 
-    # Inside
+    # Internals
 
     def _demand_open(self) -> None:
-        """Raise why the connection ended, if it did: a call would wait for an answer that cannot come."""
+        """Raise the reason if the connection has ended: a call would wait for an answer that cannot come."""
         if self._ended is not None:
             raise self._ended
 
@@ -318,7 +318,7 @@ class Client:
 
     async def _keep_connected(self) -> None:
         pause = FIRST_PAUSE
-        lost: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *socket_errors())
+        wire_errors: tuple[type[Exception], ...] = (OSError, TimeoutError, TamisError, *socket_errors())
         while self._ended is None:
             try:
                 await self._converse()
@@ -326,7 +326,7 @@ class Client:
             except RefusedError as error:
                 self._give_up(error)
                 return
-            except lost as error:  # the wire broke; that is what this loop is for
+            except wire_errors as error:  # the wire broke: connect again
                 self._trouble = words_of_failure(error)
             self._session.link.lost()
             self._turn += 1
@@ -334,7 +334,7 @@ class Client:
             pause = longer_pause(pause, len(self._door.urls))
 
     async def _converse(self) -> None:
-        """Speak with the broker as long as one wire lasts."""
+        """Exchange messages with the broker until the wire breaks."""
         from websockets.exceptions import ConnectionClosed
 
         query = {"client": self.name} | ({"after": self.cursor} if self._is_replay else {})
@@ -424,11 +424,13 @@ def _update_message(
     former: m.Subscribe, message: m.Subscribe, expires: float | None, metadata: Mapping[str, str] | None
 ) -> m.Subscribe:
     """Return the message that changes a subscription; fields that it does not name stay as they were."""
-    before, about = m.about(former), m.about(message)
-    kept = before.metadata if metadata is None else about.metadata
-    most = before.max_deliveries
+    former_about, about = m.about(former), m.about(message)
     about = msgspec.structs.replace(
-        about, created=before.created, fields=before.fields, metadata=kept, max_deliveries=most
+        about,
+        created=former_about.created,
+        fields=former_about.fields,
+        metadata=former_about.metadata if metadata is None else about.metadata,
+        max_deliveries=former_about.max_deliveries,
     )
     until = former.expires if expires is None else message.expires
     return msgspec.structs.replace(message, expires=until, about=msgspec.json.encode(about))

@@ -1,10 +1,10 @@
 """A whole network of peers in one process: real cores, encoded messages, simulated wires.
 
-The same calls as `tamis.runtime.simulation.network.Network`, without brokers: every client is a peer of a distributed
-R-tree. Or with brokers: then each broker is a peer, whose box is the MBR of what its clients ask for.
+It has the calls of `tamis.runtime.simulation.network.Network`. Without brokers, every client is a peer of a distributed
+R-tree; with brokers, each broker is a peer, whose box is the MBR of its clients' subscriptions.
 
-Peers are helped by rounds (`tamis.overlay.protocol.repair`). They are run when something waits for them: a join or an
-event that was lost on the way. Nothing ticks for its own sake.
+Rounds repair the tree (`tamis.overlay.protocol.repair`). They are run only while a peer waits for a join or an
+event that was lost.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PeerNetwork:
     shape
         How many children a node has, and how it is split.
     brokers
-        Names of brokers; clients are attached to them, and the brokers are the peers. Without, each client is a peer.
+        Names of brokers; clients are attached to them, and the brokers are the peers. Otherwise each client is a peer.
     seed, faults
         The seed that decides which peer a new peer contacts, and which faults happen.
 
@@ -96,7 +96,7 @@ class PeerNetwork:
             self._add_peer(broker, one_seat=True)
 
     def attach(self, client: str, broker: str | None = None) -> str:
-        """Add a client: a peer, or a client of a broker, the next one in turn."""
+        """Add a client: a peer, or a client of ``broker`` (by default the next broker in turn)."""
         if not client or client in self._naive.clients or client in self._peers or "/" in client:
             raise ModelError(f"the name {client!r} is in use, empty or has a slash")
         if self._brokers:
@@ -117,7 +117,7 @@ class PeerNetwork:
         id: SubscriptionId | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> SubscriptionId:
-        """Make a subscription of a client; it is active when the network has come to rest (`run`)."""
+        """Make a subscription of a client; it is active when the network is at rest (`run`)."""
         peer, filters = self._naive.node_of(client), self._content.compile(source)
         chosen_id = self._naive.subscribe(client, filters, id, namespace)
         message = m.SubscribeRequest(_key(client, namespace, chosen_id), self._content.write_filter(filters), namespace)
@@ -137,7 +137,7 @@ class PeerNetwork:
         *,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Publish an event of a client, or several."""
+        """Publish one or several events of a client."""
         peer = self._naive.node_of(client)
         for event in [events] if isinstance(events, Mapping) else events:
             payload = self._content.write_event(event)
@@ -155,13 +155,13 @@ class PeerNetwork:
         """
         self._simulator.run()
         steady = PATIENCE + 2 if self._simulator.faults is not NO_FAULTS else 0
-        before, same = None, 0
+        former, unchanged = None, 0
         for _ in range(MAX_ROUNDS):
-            if same >= steady and not (self.seats() and any(core.is_waiting for core in self._cores())):
+            if unchanged >= steady and not (self.seats() and any(core.is_waiting for core in self._cores())):
                 return
             self.round()
             shape = [(seat.name, seat.parent, [tuple(level.names) for level in seat.levels]) for seat in self.seats()]
-            before, same = shape, same + 1 if shape == before else 0
+            former, unchanged = shape, unchanged + 1 if shape == former else 0
         raise InvariantError(f"stuck: {MAX_ROUNDS} rounds without rest")
 
     def round(self, number: int = 1) -> None:
@@ -186,9 +186,9 @@ class PeerNetwork:
         return self._core(self._naive.node_of(client)).is_active(namespace, _key(client, namespace, id))
 
     def deliveries(self, client: str) -> list[NetworkDelivery]:
-        """Return what a client got, in order."""
+        """Return the deliveries of a client, in order."""
         deliveries = []
-        for delivery in self._got(client):
+        for delivery in self._delivered(client):
             ids = tuple(key[2] for key in map(_read_key, delivery.subscriptions) if key[0] == client)
             event = self._content.read_event(delivery.event.payload)
             deliveries.append(NetworkDelivery(self._publisher[delivery.event.id], event, ids))
@@ -208,11 +208,11 @@ class PeerNetwork:
             core.check_invariants()
 
     def digest(self) -> str:
-        """Return a fingerprint of everything that was sent so far; the same seed gives the same."""
+        """Return a fingerprint of everything that was sent so far; the same seed gives the same fingerprint."""
         return self._simulator.digest()
 
     def statistics(self) -> NetworkStatistics:
-        """Return what the network did so far, and what it cost, under the names of a network of brokers."""
+        """Return the deliveries, losses and costs so far, in the form of a network of brokers."""
         nodes = [self._simulator.hosts[name].node for name in self._peers]
         sent: Counter[str] = Counter()
         sizes: Counter[str] = Counter()
@@ -220,7 +220,9 @@ class PeerNetwork:
             if isinstance(node, DatagramNode):
                 sent += Counter(node.sent)
                 sizes += Counter(node.bytes)
-        received = {client: [delivery.event.id for delivery in self._got(client)] for client in self._naive.clients}
+        received = {
+            client: [delivery.event.id for delivery in self._delivered(client)] for client in self._naive.clients
+        }
         return NetworkStatistics(
             policy="drtree-brokers" if self._brokers else "drtree",
             delivered=sum(map(len, received.values())),
@@ -235,7 +237,7 @@ class PeerNetwork:
         )
 
     def link_statistics(self) -> list[LinkStatistics]:
-        """Return nothing: peers have no links that stay; `statistics` counts what went between them."""
+        """Return an empty list: peers have no permanent links; `statistics` counts their messages."""
         return []
 
     def _add_peer(self, name: str, *, one_seat: bool) -> None:
@@ -263,7 +265,7 @@ class PeerNetwork:
     def _is_due(self, client: str, place: Place) -> bool:
         return self.is_active(client, place[1], namespace=place[0])
 
-    def _got(self, client: str) -> list[m.PeerDelivery]:
+    def _delivered(self, client: str) -> list[m.PeerDelivery]:
         peer = self._naive.node_of(client)
         node = self._simulator.hosts[peer].node
         assert isinstance(node, DatagramNode)

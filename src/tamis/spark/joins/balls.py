@@ -1,4 +1,4 @@
-"""Join points with balls: the balls are indexed like any subscriptions, and the points matched."""
+"""Join points with balls: the balls are indexed like subscriptions, and the points are matched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ball_join"]
 
 
 def ball_join(points: DataFrame, balls: DataFrame, *, dimensions: int) -> DataFrame:
-    """Return (point_id, ball_id) for every point that lies in a ball, its rim included.
+    """Return (point_id, ball_id) for every point that lies in a ball, its boundary included.
 
     ``points`` has ``id`` and ``vector``, ``balls`` has ``id``, ``center`` and ``radius``; vectors and centers are
     arrays of ``dimensions`` numbers. A ball without a radius is an error.
@@ -23,9 +23,11 @@ def ball_join(points: DataFrame, balls: DataFrame, *, dimensions: int) -> DataFr
     require(points, ["id", "vector"], "the table of points")
     require(balls, ["id", "center", "radius"], "the table of balls")
     if dimensions < 1:
-        raise TableError(f"{dimensions} dimensions; a vector has at least one")
+        raise TableError(f"dimensions is {dimensions}; a vector has at least one dimension")
     center = F.array_join(F.transform(F.col("center").cast("array<double>"), lambda x: x.cast("string")), ", ")
     text = F.concat(F.lit("V_WITHIN(vector, ("), center, F.lit("), "), F.col("radius").cast("string"), F.lit(")"))
     rules = balls.select("id", text.alias("filter"))
-    m = matcher(rules, event_id="id", schema=Schema({"vector": Vector(dimensions)}))
-    return m.match(points).select(F.col("event_id").alias("point_id"), F.col("subscription_id").alias("ball_id"))
+    ball_matcher = matcher(rules, event_id="id", schema=Schema({"vector": Vector(dimensions)}))
+    return ball_matcher.match(points).select(
+        F.col("event_id").alias("point_id"), F.col("subscription_id").alias("ball_id")
+    )

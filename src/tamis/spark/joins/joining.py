@@ -1,4 +1,4 @@
-"""Inside the workers: pairs of filters of which one covers the other, regions to the cells of a grid, and relations."""
+"""Inside the workers: pairs of filters where one covers the other, the grid cells of regions, and their relations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = [relation.value for relation in Relation]
 
 @dataclass(frozen=True)
 class CoverPairs(WorkerTask):
-    """Which pairs of two groups cover each other; it travels pickled inside Spark."""
+    """Finds the filters of one group that cover filters of another; Spark pickles it for the workers."""
 
     schema: str
     kind: str
@@ -35,19 +35,19 @@ class CoverPairs(WorkerTask):
         """Return (covering_id, covered_id) for the filters of two groups."""
         schema = Schema.from_json(self.schema)
         index = covering_index(schema, self.kind)
-        numbers = inner["id"].to_pylist()
+        inner_ids = inner["id"].to_pylist()
         for row, text in enumerate(inner["filter"].to_pylist()):
-            self._tell(numbers[row], partial(index.add, text, row))
+            self._run(inner_ids[row], partial(index.add, text, row))
         pairs: list[tuple[Any, Any]] = []
         for id, text in zip(outer["id"].to_pylist(), outer["filter"].to_pylist(), strict=True):
-            covered = self._tell(id, partial(index.find_covered, text))
-            pairs.extend((id, numbers[row]) for row in covered)
+            covered = self._run(id, partial(index.find_covered, text))
+            pairs.extend((id, inner_ids[row]) for row in covered)
         kinds = outer.schema.field("id").type, inner.schema.field("id").type
         columns = [pa.array([pair[side] for pair in pairs], kinds[side]) for side in (0, 1)]
         return pa.table(columns, names=["covering_id", "covered_id"])
 
-    def _tell(self, id: object, act: Any) -> Any:
-        """Run an action; an error names the row that caused it."""
+    def _run(self, id: object, act: Any) -> Any:
+        """Run an action; an error names the filter that caused it."""
         try:
             return act()
         except ModelError as error:
@@ -81,7 +81,7 @@ def bounds_of_regions(batches: Iterator[pa.RecordBatch], *, name: str) -> Iterat
 def spread_over_grid(
     batches: Iterator[pa.RecordBatch], *, grid: Grid, name: str, form: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield each region once per cell that its bounding box meets, with the cell and its own first cell."""
+    """Yield each region once per cell that its bounding box meets, with the cell and the first cell of the box."""
     for batch in batches:
         present = batch.filter(batch.column(name).is_valid())
         bounds = shapely.bounds(_shapes(present.column(name)))
@@ -90,8 +90,8 @@ def spread_over_grid(
         rows = np.repeat(np.arange(len(low)), width * height)
         offset = np.arange(len(rows)) - np.repeat(np.cumsum(width * height) - width * height, width * height)
         cells = low[rows] + np.column_stack([offset % width[rows], offset // width[rows]])
-        numbers = [*cells.T, *low[rows].T]
-        columns = [*present.take(pa.array(rows)).columns, *(pa.array(column) for column in numbers)]
+        coordinates = [*cells.T, *low[rows].T]
+        columns = [*present.take(pa.array(rows)).columns, *(pa.array(column) for column in coordinates)]
         yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 

@@ -1,4 +1,4 @@
-"""The log of a stream: what each micro-batch began with, and what it did."""
+"""The log of a stream: what each micro-batch started with, and what it did."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BatchReport", "Begin", "batch_reports", "versions_in_use", "write_on
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """What a micro-batch runs with; written before it runs."""
+    """The version and the time that a micro-batch uses; written before it runs."""
 
     batch: int
     version: str
@@ -31,7 +31,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     #: When it ended, seconds since 1970.
     ended: float
     #: Seconds that the oldest event of the batch had waited when the batch ended: since the time in the stream's
-    #: ``event_time``, or, where none is named, since the batch was first begun.
+    #: ``event_time`` or, if none is named, since the batch was first begun.
     lag: float
 
     @property
@@ -51,17 +51,17 @@ def versions_in_use(checkpoint: str | Path) -> set[str]:
     """Return the versions that a stream may need again: those of batches that did not end, and of the last one."""
     log = Path(checkpoint) / "tamis"
     begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in log.glob("*.begin.json")]
-    ended = {batch.batch for batch in batch_reports(checkpoint)}
+    ended = {report.batch for report in batch_reports(checkpoint)}
     last = max((batch.batch for batch in begun), default=-1)
     return {batch.version for batch in begun if batch.batch not in ended or batch.batch == last}
 
 
 def write_once(path: Path, content: bytes) -> None:
-    """Write a small file so that it is there whole or not at all, and stays."""
+    """Write a small file to disk so that it exists as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    with aside.open("wb") as file:
+    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    with draft.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(aside, path)
+    os.replace(draft, path)

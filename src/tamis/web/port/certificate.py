@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["follow_certificate"]
 
-#: Seconds between two looks at the files.
+#: Seconds between two checks of the files.
 LOOK_SECONDS: Final = 5.0
 
 _log = logging.getLogger("tamis")
@@ -19,8 +19,8 @@ _log = logging.getLogger("tamis")
 async def follow_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Watch the files for as long as the broker runs; new connections get the certificate that is in them.
 
-    A key that does not fit the certificate, as while the second file is being written, changes nothing and is tried
-    again.
+    If the key does not fit the certificate, for example while the second file is being written, nothing changes, and
+    the files are read again later.
     """
     loaded = _state(certificate, key)
     while True:
@@ -29,7 +29,7 @@ async def follow_certificate(context: ssl.SSLContext, certificate: str, key: str
         if state is None or state == loaded:
             continue
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)  # a bad pair spoils a context
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)  # a bad pair breaks a context
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             _log.warning("TLS certificate %s: %s; the former certificate stays in use", certificate, error)

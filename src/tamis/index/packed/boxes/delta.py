@@ -1,8 +1,8 @@
-"""The small mutable part: boxes in the order they came, found by scanning every block.
+"""The small mutable part: boxes in the order of their arrival, found by scanning every block.
 
 A box is written to a free lane first and its alive bit is set last, so a reader sees a box whole or not
 at all. Lanes are never used twice: when the lanes or the room for entries run out, the index turns the
-living boxes into a segment and starts a new delta. Readers of the old one keep it.
+living boxes into a segment and starts a new delta. Readers of the old delta keep it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tamis.kernels.boxes.tree import append_lanes
 
 __all__ = ["CAPACITY", "ENTRIES", "Delta"]
 
-#: Boxes a delta can take. Scanning them all costs about three microseconds on four axes.
+#: Boxes that a delta can hold. Scanning them all costs about three microseconds on four axes.
 CAPACITY: Final = 2_048
-#: Entries (constrained axes of boxes) a delta can take: eight per box on average.
+#: Entries (constrained axes of boxes) that a delta can hold: eight per box on average.
 ENTRIES: Final = 8 * CAPACITY
 
 
@@ -51,7 +51,7 @@ class Delta(Slots):
 
     @classmethod
     def start(cls, boxes: Boxes, coding: Coding | None) -> Delta:
-        """Make an empty delta for boxes like these; a coding that knows their axes is used again."""
+        """Make an empty delta for boxes like these; ``coding`` is used again if it has their axes."""
         if coding is None or not coding.quantiser.has_axes(columns_of(boxes) if boxes.axis.size else np.zeros(0, int)):
             coding = Coding.train(boxes)
         return cls(coding, columns_of(boxes))

@@ -1,11 +1,12 @@
 """Conditions that are joined by AND and OR, as steps that a kernel takes without a stack.
 
-A step asks one condition and says where to go on if it holds and if it does not: at a later step, at `ACCEPT` or at
-`REJECT`. Steps go forward only, so a tree costs at most one look at each of its conditions. What a kernel cannot decide
-is taken to hold: there is no NOT above a condition, so the answer is then necessary, and raw values decide.
+A step evaluates one condition and names the next step if it holds and if it does not: a later step, `ACCEPT` or
+`REJECT`. Steps only go forward, so a tree evaluates each of its conditions at most once. A condition that a kernel
+cannot decide is taken to hold. No condition is below a NOT, so the result is then a necessary condition, and raw values
+decide.
 
 A condition is a pattern of text (`TextStep`) or a side of a box (`SideStep`). ``x NOT LIKE p OR x IS NULL`` is one
-pattern that a missing string meets, too: rules that leave out what filters say are made of these.
+pattern that a missing string satisfies, too: the exclusions in rules about text have this form.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ANY_STRING: Final = "%"
 
 
 class SideStep(NamedTuple):
-    """That an event lies between two ends on an axis or, ``negated``, has no value there."""
+    """The condition that an event lies between two ends on an axis or, if ``negated``, has no value there."""
 
     axis: int
     low: float
@@ -36,7 +37,7 @@ class SideStep(NamedTuple):
 
 
 class TextStep(NamedTuple):
-    """That a string meets a pattern; ``or_missing``: or that there is no string."""
+    """The condition that a string matches a pattern or, with ``or_missing``, that there is no string."""
 
     like: Like
     or_missing: bool = False
@@ -54,18 +55,18 @@ class TreeStep(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Steps, and whether they say all that the predicate does."""
+    """Steps, and whether they are equivalent to the predicate."""
 
     steps: tuple[TreeStep, ...]
     is_all: bool
 
 
-#: Alternatives of sides that a set of values becomes, and whether they say all of it.
+#: Turns a set of values into alternatives of sides, and tells whether these are equivalent to it.
 Sides = Callable[[Values], tuple[Sequence[Iterable[SideStep]], bool]]
 
 
 def steps_of(predicate: Predicate, sides: Sides) -> Tree:
-    """Return the steps of a predicate; ``sides`` turns sets of values, without the missing one, into sides."""
+    """Return the steps of a predicate; ``sides`` turns sets of values, without the missing value, into sides."""
     writer = _Writer(predicate, sides)
     start = writer.write(predicate, ACCEPT, REJECT)
     if start < 0:
@@ -83,7 +84,7 @@ class _Writer:
         self.steps: list[TreeStep] = []
         self.is_all = True
         self._sides = sides
-        #: A folding in which the text of an attribute is looked at anyway.
+        #: For each attribute, a folding in which its text is read anyway.
         self._folds: dict[str, Fold] = {
             like.attribute: like.fold for like in _constraints(predicate) if isinstance(like, Like)
         }
@@ -114,7 +115,7 @@ class _Writer:
         return yes if is_all else no
 
     def _lacking(self, part: Predicate, yes: int, no: int) -> int:
-        """Write conditions on one attribute that fail, or a missing value."""
+        """Write the negated patterns of one attribute, which a missing value satisfies, too."""
         for like in reversed(part.parts if isinstance(part, AllOf) else (part,)):
             assert isinstance(like, Like)
             yes = self._add(TextStep(like, or_missing=True), yes, no)
@@ -145,7 +146,7 @@ class _Writer:
 
 
 def _lacking(part: Predicate) -> str | None:
-    """Return the attribute whose text alone a part denies; None when it says anything else."""
+    """Return the attribute of a part that has only negated patterns on its text; None for any other part."""
     likes = part.parts if isinstance(part, AllOf) else (part,)
     names = {like.attribute if isinstance(like, Like) and like.negated else None for like in likes}
     return names.pop() if len(names) == 1 else None
@@ -162,7 +163,7 @@ def _constraints(predicate: Predicate) -> Iterable[Constraint | Some]:
 
 
 def _cost(predicate: Predicate) -> int:
-    """Return what a part costs, roughly: values, groups of them, patterns at an end of the text, those anywhere."""
+    """Return the rough cost of a part: values, groups of values, patterns at an end of the text, patterns anywhere."""
     if isinstance(predicate, AllOf | AnyOf):
         return 1 + 4 * max(map(_cost, predicate.parts), default=0)
     if not isinstance(predicate, Like):

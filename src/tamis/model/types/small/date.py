@@ -58,7 +58,7 @@ class Date(DiscreteType):
         return cls() if pat.is_date(kind) else None
 
     def from_arrow(self, name: str, array: pa.Array, present: Mask) -> Column | None:
-        """Return days from dates; those beyond the calendar are refused."""
+        """Return dates as days; those beyond the calendar are refused."""
         if not pat.is_date(array.type):
             return None
         days = np.asarray(array.cast(pa.date32()).cast(pa.int32()).fill_null(0)).astype(np.int64)
@@ -76,10 +76,10 @@ class Date(DiscreteType):
         return Instant(value * _DAY)
 
     def from_literal(self, literal: Literal) -> Value:
-        """Return the day of a DATE, of its last microsecond, or of text that an event could hold."""
+        """Return the day of a DATE, of the last microsecond of a day, or of text as events have it."""
         if not isinstance(literal, Instant):
             return super().from_literal(literal)
         day, rest = divmod(literal.microseconds, _DAY)
         if rest not in (0, _DAY - 1):
-            raise UnfitError("it is a date, and a time of day is compared with it; write DATE('2026-01-31')")
+            raise UnfitError("a date cannot be compared with a time of day; write DATE('2026-01-31')")
         return day

@@ -1,7 +1,7 @@
 """``/v1/subscriptions/{id}/webhook``: has the messages of a durable subscription sent to an HTTPS endpoint.
 
 The secret that signs requests is shown once, when the broker has made it. The URL is shown to the owner and to admins;
-lists, audit, logs and metrics have its host alone, because the path of a URL is often a secret as well.
+lists, audit, logs and metrics have only its host, because the path of a URL is often a secret as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of PUT: where to send messages, and how."""
 
     url: str
-    #: ``whsec_`` and base64; without one the broker makes it, or keeps what it has.
+    #: ``whsec_`` and base64; without one the broker keeps the present secret, or makes one.
     secret: str | None = None
     format: Literal["structured", "binary"] = "structured"
     batch: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = 1
@@ -63,7 +63,7 @@ async def put(request: Request) -> Response:
     server.access.demand_live(rights)
     server.config.webhooks.read_url(body.url)
     if body.format == "binary" and body.batch > 1:
-        raise ModelError("batch: a binary CloudEvent is a request of its own; use the structured format for batches")
+        raise ModelError("batch: the binary format sends one event per request; use the structured format for batches")
     former = server.webhooks.all.get(link)
     is_new_key = body.secret is not None or former is None
     keys = (_key(body.secret),) if is_new_key or former is None else former.keys
@@ -113,7 +113,7 @@ async def suspend(request: Request) -> Response:
 
 
 async def resume(request: Request) -> Response:
-    """Send what waits, and go on."""
+    """Resume a webhook: messages that wait are sent."""
     server, link, subscription, rights = await _subscription(request)
     former = _webhook_of(server, link, subscription)
     server.config.webhooks.read_url(former.url)
@@ -123,7 +123,7 @@ async def resume(request: Request) -> Response:
 
 
 async def listing(request: Request) -> Response:
-    """List webhooks by the hosts that they lead to: all for admins, their own for others."""
+    """List webhooks with their hosts: all for admins, their own for others."""
     server = server_of(request)
     view, query = server.view(request), request.query_params
     start, limit = (
