@@ -13,7 +13,8 @@ from tamis.index.protocols import Mergeable
 
 __all__ = ["BackgroundMerge"]
 
-#: Rows from which on memory is given back after a load, which takes about as long as loading a thousand.
+#: Rows from which on memory is given back after a load, which takes about as long as loading a thousand. This many
+#: removed rows also give memory back when merges have left them out.
 MANY_ROWS = 20_000
 
 
@@ -23,8 +24,10 @@ class BackgroundMerge:
     def __init__(self, lock: threading.RLock) -> None:
         self.lock = lock
         self._thread: threading.Thread | None = None
-        #: Whether the merge that is running was preceded by a large load.
+        #: Whether memory is given back when the running merge ends: a large load preceded it, or it left out many rows.
         self._gives_back = False
+        #: How many removed rows merges have left out since memory was given back for them.
+        self._n_left_out = 0
 
     def nudge(self, index: Mergeable) -> None:
         """Start a merge if an index needs one and none is running. The caller holds the lock."""
@@ -61,6 +64,9 @@ class BackgroundMerge:
             plan.run()
             with self.lock:
                 index.install(plan)
+                self._n_left_out += plan.n_dead
+                if self._n_left_out >= MANY_ROWS:
+                    self._gives_back, self._n_left_out = True, 0
 
 
 def give_back_memory() -> None:

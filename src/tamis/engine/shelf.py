@@ -74,6 +74,7 @@ class _Renewal:
         self._old = old
         self._rows = list(old.ids.live_rows())
         self.fresh = fresh
+        self.n_dead = old.n_dead
         #: The additions to the old namespace and the removed ids since the rows were recorded, in order.
         self.changes: list[Subscription | SubscriptionId] = []
 

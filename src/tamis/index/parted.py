@@ -36,6 +36,10 @@ class _PartPlan:
     part: Mergeable
     plan: MergePlan
 
+    @property
+    def n_dead(self) -> int:
+        return self.plan.n_dead
+
     def run(self) -> None:
         self.plan.run()
 

@@ -250,6 +250,10 @@ class MappedMatcher(EventMatcher, Protocol):
 class MergePlan(Protocol):
     """Work that can run while other threads match and update."""
 
+    @property
+    def n_dead(self) -> int:
+        """How many removed rows the result leaves out."""
+
     def run(self) -> None:
         """Compute the result; changes nothing that other threads see."""
 

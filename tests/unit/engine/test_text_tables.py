@@ -211,6 +211,22 @@ def test_memory_is_given_back_after_a_large_load_and_its_merge(n: int, monkeypat
     assert merging_at == [False] * (n == 10)
 
 
+@pytest.mark.parametrize(("many_rows", "gives_back"), [(1_000, True), (5_000, False)])
+def test_memory_is_given_back_after_merges_that_leave_out_many_rows(
+    many_rows: int, gives_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine()
+    ids = engine.subscribe_boxes(["x"], [[i] for i in range(4_000)], [[i + 1] for i in range(4_000)])
+    engine.wait()
+    threads: list[str] = []
+    monkeypatch.setattr(merging, "MANY_ROWS", many_rows)
+    monkeypatch.setattr(merging, "give_back_memory", lambda: threads.append(threading.current_thread().name))
+    for subscription_id in ids[:2_000]:
+        engine.unsubscribe(subscription_id)
+        engine.wait()
+    assert threads == ["tamis-merge"] * gives_back
+
+
 def test_memory_is_given_back_when_the_merge_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     given_back, may_end = list[str](), threading.Event()
     monkeypatch.setattr(merging, "give_back_memory", lambda: given_back.append(threading.current_thread().name))

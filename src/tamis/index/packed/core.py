@@ -39,6 +39,11 @@ class BoxMerge:
     deciders: Deciders | None
     regions: RegionTests | None = None
 
+    @property
+    def n_dead(self) -> int:
+        """How many removed rows the merge leaves out."""
+        return self.plan.n_dead
+
     def run(self) -> None:
         """Compute the merged segment; if it has most of the boxes, lay the regions out in its order."""
         self.plan.run()

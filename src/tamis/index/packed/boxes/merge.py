@@ -79,6 +79,8 @@ class SegmentMerge:
         The segments, as they were when the plan was made.
     result
         The new segment after :meth:`run`; None before, and also if nothing was left alive.
+    n_dead
+        How many removed rows the new segment leaves out.
     done
         Whether :meth:`run` has finished.
     """
@@ -88,6 +90,7 @@ class SegmentMerge:
     ) -> None:
         self.sources = tuple(sources)
         self.result: Segment | None = None
+        self.n_dead = sum(segment.n_dead for segment in sources)
         self.done = False
         self._alive = [segment.alive.copy() for segment in sources]
         self._coding, self._layouts, self._recent = coding, layouts, recent
