@@ -100,8 +100,12 @@ def test_tokens_are_added_listed_and_revoked(tmp_path: Path) -> None:
     listed = json.loads(token("list", "--json").stdout)
     assert [(one["name"], one["namespaces"], one["policy"]) for one in listed] == [("alice", ["acme"], "a = 1")]
     assert token("add", "bob", "--policy", "a =").exit_code == 2
-    assert token("revoke", "alice").exit_code == 0
-    assert token("revoke", "alice").exit_code == 1
+    assert json.loads(token("revoke", "alice", "--json").stdout) == {"revoked": "alice"}
+    absent = token("revoke", "alice")
+    assert absent.exit_code == 1
+    assert "no token is called 'alice'" in absent.stderr
+    assert json.loads(token("add", "carol", "--json").stdout)["token"].startswith("tamis_")
+    assert "exclude each other" in token("add", "dan", "--read-only", "--write-only").stderr
 
 
 def test_a_broker_does_not_start_on_a_taken_port_or_in_the_open(broker: BrokerProcess, tmp_path: Path) -> None:

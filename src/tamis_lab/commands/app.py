@@ -72,20 +72,26 @@ def _as_row(experiment: Experiment) -> dict[str, object]:
 @app.command("rules", epilog=EPILOG)
 def rules(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, papers or claims, or all.")],
+    json: Json = False,
 ) -> None:
     """Print how claims are judged, before anything is run: the rule, why it is that rule, and what it says no to.
 
     Rules that were changed stand there with the date, the earlier verdict and the reason.
     """
-    from tamis.cli.screen import output
+    from tamis.cli.screen import output, write_json_lines
     from tamis_lab.registry import find_experiments
     from tamis_lab.report.contents import statement
 
     wanted = {name.upper() for name in names}
     for experiment in find_experiments(names):
         chosen = wanted & experiment.claims.keys() or experiment.claims.keys()
-        for claim in (each for each in experiment.claims if each in chosen):
+        for claim in (name for name in experiment.claims if name in chosen):
             judge = experiment.claims[claim]
+            if json:
+                statements = [{"label": label, "text": text} for label, text in statement(judge)]
+                record = {"claim": claim, "experiment": experiment.name, "paper_value": judge.paper_value}
+                write_json_lines([{**record, "statements": statements}])
+                continue
             output().say(f"{claim} ({experiment.name}): {judge.paper_value}", "bold")
             for label, text in statement(judge):
                 output().say(f"  {label}: {text}")

@@ -39,7 +39,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     invoke_without_command=True,
 )
-tokens = typer.Typer(help="Control access to a broker: add, list and revoke tokens.", no_args_is_help=True)
+tokens = typer.Typer(
+    help="Control access to a broker: add, list and revoke tokens.",
+    no_args_is_help=True,
+    epilog=examples("tamis serve token add alice --namespace quakes", "tamis serve token revoke alice"),
+)
 app.add_typer(tokens, name="token")
 app.command("audit", epilog=AUDIT_EPILOG)(audit)
 app.add_typer(links, name="links")
@@ -117,7 +121,14 @@ def serve(
     asyncio.run(run(settings, lambda url: _greet(url, json), lambda url: _wait(url, json)))
 
 
-@tokens.command("add")
+@tokens.command(
+    "add",
+    epilog=examples(
+        "tamis serve token add alice --namespace quakes",
+        'tamis serve token add screen --read-only --policy "public = TRUE" --days 30',
+        "tamis serve token add west --broker west --config broker.toml",
+    ),
+)
 def add(
     name: Annotated[str, typer.Argument(help="The name of the token; shown as the owner of subscriptions.")],
     namespace: Annotated[list[str] | None, typer.Option(help="A namespace the token may use; all by default.")] = None,
@@ -135,13 +146,17 @@ def add(
     ] = "",
     config: Config = None,
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Make a token and print it, this once. A running broker knows it at once."""
     import time
 
+    from tamis.cli.screen import write_json
     from tamis.model.language.parse import parse
     from tamis.runtime.broker.tokens import tokens_of
 
+    if read_only and write_only:
+        raise typer.BadParameter("--read-only and --write-only exclude each other: such a token could do nothing")
     if policy is not None:
         parse(policy)
     settings = _config(config, {"data": data})
@@ -156,10 +171,13 @@ def add(
         expires=None if days is None else time.time() + days * 86_400,
         broker=broker,
     )
-    print(secret)
+    if json:
+        write_json({"name": name, "token": secret})
+    else:
+        print(secret)
 
 
-@tokens.command("list")
+@tokens.command("list", epilog=examples("tamis serve token list --config broker.toml"))
 def list_tokens(config: Config = None, data: Data = None, json: Json = False) -> None:
     """List the tokens, without their secrets: the broker stores only hashes."""
     import msgspec
@@ -178,22 +196,32 @@ def list_tokens(config: Config = None, data: Data = None, json: Json = False) ->
         )
 
 
-@tokens.command("revoke")
+@tokens.command(
+    "revoke",
+    epilog=examples("tamis serve token revoke alice", "tamis serve token revoke --jti 7c9e6679 --data tamis-data"),
+)
 def revoke(
     name: Annotated[str, typer.Argument(help="The name of a token; with --jti or --jwt, the identifier of a JWT.")],
     jti: Annotated[bool, typer.Option("--jti", help="NAME is the `jti` of a JWT of another issuer.")] = False,
     jwt: Annotated[bool, typer.Option("--jwt", help="NAME is the SHA-256 of a JWT, as hexadecimal digits.")] = False,
     config: Config = None,
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Take a token back; clients that are connected with it are cut off within seconds. Exit code 1: there was none."""
+    from tamis.cli.screen import errors, output, write_json
     from tamis.runtime.broker.tokens import jti_digest, tokens_of
 
-    known_tokens = tokens_of(_config(config, {"data": data}))
+    tokens = tokens_of(_config(config, {"data": data}))
     if jti or jwt:
-        known_tokens.revoke_foreign(f"jti {name}" if jti else f"jwt {name}", jti_digest(name) if jti else name.lower())
-    elif not known_tokens.revoke(name):
+        tokens.revoke_foreign(f"jti {name}" if jti else f"jwt {name}", jti_digest(name) if jti else name.lower())
+    elif not tokens.revoke(name):
+        errors().say(f"no token is called {name!r}; `tamis serve token list` shows their names", "red")
         raise typer.Exit(NO)
+    if json:
+        write_json({"revoked": name})
+    else:
+        output().say(f"revoked {name}")
 
 
 def _config(path: Path | None, options: dict[str, object]) -> BrokerConfig:

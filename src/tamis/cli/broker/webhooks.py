@@ -79,7 +79,7 @@ def set_webhook(
     _show(_calls(broker, namespace).set(id, endpoint, **settings), json)
 
 
-@app.command("show")
+@app.command("show", epilog=examples("tamis webhooks show strong"))
 @at_broker
 def show_webhook(
     id: Id,
@@ -91,7 +91,7 @@ def show_webhook(
     _show(_calls(broker, namespace).show(id), json)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("tamis webhooks list --json"))
 @at_broker
 def list_webhooks(
     broker: Broker = HERE,
@@ -111,7 +111,7 @@ def list_webhooks(
     output().print(table)
 
 
-@app.command("rotate")
+@app.command("rotate", epilog=examples("tamis webhooks rotate strong --overlap 3600"))
 @at_broker
 def rotate_secret(
     id: Id,
@@ -128,7 +128,7 @@ def rotate_secret(
     _show(calls.rotate(id, overlap=overlap, **_secret(secret_file)), json)
 
 
-@app.command("suspend")
+@app.command("suspend", epilog=examples("tamis webhooks suspend strong"))
 @at_broker
 def suspend_webhook(
     id: Id,
@@ -140,7 +140,7 @@ def suspend_webhook(
     _show(_calls(broker, namespace).suspend(id), json)
 
 
-@app.command("resume")
+@app.command("resume", epilog=examples("tamis webhooks resume strong"))
 @at_broker
 def resume_webhook(
     id: Id,
@@ -152,18 +152,22 @@ def resume_webhook(
     _show(_calls(broker, namespace).resume(id), json)
 
 
-@app.command("remove")
+@app.command("remove", epilog=examples("tamis webhooks remove strong"))
 @at_broker
 def remove_webhook(
     id: Id,
     broker: Broker = HERE,
     namespace: Namespace = "default",
+    json: Json = False,
 ) -> None:
     """Send nothing more; the subscription and its queue stay."""
-    from tamis.cli.screen import output
+    from tamis.cli.screen import output, write_json
 
     _calls(broker, namespace).remove(id)
-    output().say(f"removed the webhook of subscription {id}")
+    if json:
+        write_json({"removed": id})
+    else:
+        output().say(f"removed the webhook of subscription {id}")
 
 
 def _calls(broker: Broker, namespace: str) -> WebhookCalls:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tamis.cli.options import KeyFile, examples
+from tamis.cli.options import Json, KeyFile, examples
 
 __all__ = ["EPILOG", "migrate"]
 
@@ -18,14 +18,18 @@ def migrate(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A directory of versions, or one version in it.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The directory for the new version.")],
     key_file: KeyFile = None,
+    json: Json = False,
 ) -> None:
     """Convert an engine that an older version of tamis saved to the current format.
 
     Formats 1 to 3 are read. Ids, filters, ends, metadata and the schema are kept. Nothing in OLD is changed.
     """
-    from tamis.cli.screen import output
+    from tamis.cli.screen import output, write_json
     from tamis.engine.migration import migrate_snapshot
     from tamis.engine.snapshot.signing import read_key
 
     version = migrate_snapshot(old, new, None if key_file is None else read_key(key_file))
-    output().say(f"saved as {version}")
+    if json:
+        write_json({"saved": str(version)})
+    else:
+        output().say(f"saved as {version}")
