@@ -73,6 +73,9 @@ NOT_IN_A_BROKER = (
 )
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load"}
+#: The module that checks WKT and WKB, and the readers of shapely that no other may call.
+READER_OF_GEOMETRY = "model/geometry_text.py"
+GEOS_READERS = re.compile(r"shapely\.(from_(wkt|wkb|geojson)|wkt|wkb|io|geometry\.shape)\b")
 #: What only the driver knows; web reads `tamis.runtime.broker.view`.
 BEHIND_THE_DRIVER = {"edge", "node", "store", "_store", "connections", "committer"}
 VAGUE_NAMES = {"utils", "util", "misc", "common", "helpers"}
@@ -236,6 +239,16 @@ def nothing_runs_code_from_data(module: Module) -> Iterator[Fault]:
             yield Fault(node.lineno, f"{dotted(node)} can run code that comes with the data")
 
 
+def geometry_is_read_in_one_place(module: Module) -> Iterator[Fault]:
+    """The readers of GEOS end the process for values that are nested too deep, so one module checks values first."""
+    if module.house != "tamis" or module.path == READER_OF_GEOMETRY:
+        return
+    names = [(node.lineno, dotted(node)) for node in module.walk(ast.Attribute) if isinstance(node, ast.Attribute)]
+    for line, name in sorted({*names, *module.imports}):
+        if GEOS_READERS.match(name):
+            yield Fault(line, f"{name} reads geometry that nobody has checked: call {READER_OF_GEOMETRY}")
+
+
 def modules_are_short(module: Module) -> Iterator[Fault]:
     length = len(module.source.splitlines())
     if length > MODULE_LINES:
@@ -365,6 +378,7 @@ RULES: tuple[Callable[[Module], Iterator[Fault]], ...] = (
     cores_know_no_clock_and_no_socket,
     heavy_libraries_have_one_owner,
     nothing_runs_code_from_data,
+    geometry_is_read_in_one_place,
     modules_are_short,
     functions_are_short,
     kernels_have_few_parameters,
@@ -451,6 +465,10 @@ BAD = [
     (nothing_runs_code_from_data, "cli/main.py", "\nx = eval('1')\n", 2),
     (nothing_runs_code_from_data, "lab/base.py", "import yaml\ny = yaml.load(f)\n", 2),
     (nothing_runs_code_from_data, "index/packed/boxes/segment.py", "a = np.load(p, allow_pickle=True)\n", 1),
+    (geometry_is_read_in_one_place, "spark/joins/joining.py", "x = 1\ny = [shapely.from_wkb][0](x)\n", 2),
+    (geometry_is_read_in_one_place, "plots/maps.py", "from shapely import from_wkt\n", 1),
+    (geometry_is_read_in_one_place, "model/shapes.py", "import shapely.wkb\n", 1),
+    (geometry_is_read_in_one_place, "model/geojson.py", "y = shapely.geometry.shape(x)\n", 1),
     (modules_are_short, "engine.py", lines(501, "x = 1\n"), 501),
     (functions_are_short, "engine.py", "def f() -> None:\n" + lines(31), 1),
     (functions_are_short, "engine.py", 'def f() -> None:\n    """One.\n\n    Two."""\n' + lines(31), 1),
@@ -549,6 +567,8 @@ GOOD = [
         "engine.py",
         '"""M."""\ndef _f() -> None: ...\nclass _C:\n    def m(self) -> int: ...\n',
     ),
+    (geometry_is_read_in_one_place, "model/geometry_text.py", "y = shapely.from_wkb(x)\n"),
+    (geometry_is_read_in_one_place, "plots/maps.py", "y = shapely.Polygon(x).wkb\n"),
     (public_things_have_docstrings, "index/_order.py", "def f() -> None: ...\n"),
     (
         a_class_name_means_one_thing,

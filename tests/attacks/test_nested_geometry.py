@@ -109,6 +109,33 @@ DOORS = {
         ),
         {"EventError"},
     ),
+    "the regions of a join in Spark": (
+        (
+            "import pyarrow as pa\n"
+            "from tamis.spark.joins.joining import Grid, bounds_of_regions, relate, spread_over_grid\n"
+            "grid, form = Grid(0, 0, 1), pa.schema([])\n"
+            "for value in (closed_wkt, curves_wkt, *wkbs.values()):\n"
+            "    kind = pa.large_string() if isinstance(value, str) else pa.binary()\n"
+            "    column = pa.array([value], kind)\n"
+            "    batch = pa.RecordBatch.from_arrays([pa.array(['bad']), column], names=['id', 'region'])\n"
+            "    print(refused(lambda value: list(bounds_of_regions(iter([batch]), name='region')), value))\n"
+            "    spread = spread_over_grid(iter([batch]), grid=grid, name='region', form=form)\n"
+            "    print(refused(lambda value: list(spread), value))\n"
+            "    names = ['left_id', 'left_region', 'right_id', 'right_region']\n"
+            "    pairs = pa.RecordBatch.from_arrays([*batch.columns, *batch.columns], names=names)\n"
+            "    print(refused(lambda value: list(relate(iter([pairs]), wanted=frozenset(), form=form)), value))"
+        ),
+        {"TableError"},
+    ),
+    "two regions in Spark's SQL": (
+        (
+            "import pyarrow as pa\n"
+            "from tamis.spark.functions.evaluating import relation_of\n"
+            "for value in (closed_wkt, curves_wkt, *wkbs.values()):\n"
+            "    print(refused(lambda value: relation_of(pa.array([value]), pa.array([value])), value))"
+        ),
+        {"TableError"},
+    ),
     "an event that Spark reads": (
         (
             "from pyspark.sql import types as T\n"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import Any
 
 import numpy as np
 import pytest
 import shapely
+from pyspark.errors import PythonException
 
 import tamis
 from tamis.algebra.evaluate import matches
@@ -66,6 +68,10 @@ def test_relation_join(spark: Any) -> None:
     with pytest.raises(TableError, match="disjoint.*choose from"):
         relation_join(*frames, ["disjoint"])
     assert _pairs(relation_join(frames[0].limit(0), frames[1].limit(0), ["meets"])) == []
+    nested = struct.pack("<BII", 1, 7, 1) * 40_000
+    bad = frames[0].limit(3).union(spark.createDataFrame([(77, nested)], "id int, region binary"))
+    with pytest.raises(PythonException, match="region of 77: a collection inside a collection"):
+        relation_join(bad, frames[1], ["meets"])
 
 
 def test_ball_join(spark: Any) -> None:

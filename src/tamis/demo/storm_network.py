@@ -14,6 +14,7 @@ import shapely
 
 from tamis.demo.datasets import counties, storms
 from tamis.demo.storm_questions import QUESTIONS, ask_about_county
+from tamis.model.geometry_text import read_wkb
 from tamis.model.schema import Schema
 from tamis.model.subscription import SubscriptionId
 
@@ -72,7 +73,7 @@ def storm_events() -> list[dict[str, Any]]:
     rows = table.filter(pc.is_valid(table["disc"])).to_pylist()
     for row in rows:
         row["at"] = row["at"].isoformat()
-        row["disc"] = shapely.to_wkt(shapely.from_wkb(row["disc"]), rounding_precision=4)
+        row["disc"] = shapely.to_wkt(read_wkb(row["disc"]), rounding_precision=4)
     events = [{name: value for name, value in row.items() if value is not None} for row in rows]
     first = next(number for number, event in enumerate(events) if event["at"] >= _FIRST)
     return events[first:] + events[:first]

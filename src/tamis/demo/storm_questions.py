@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shapely
 
+from tamis.model.geometry_text import read_wkb
+
 __all__ = ["BROKEN_QUESTIONS", "QUESTIONS", "ask_about_county"]
 
 #: Wind thresholds of the county subscriptions, in knots: tropical storm, damaging, hurricane, major hurricane.
@@ -71,11 +73,11 @@ BROKEN_QUESTIONS = {
 def ask_about_county(fips: str, part: int, region: bytes) -> tuple[str, str]:
     """Return (id, CQL2 text): the storms whose wind field reaches this polygon, with winds the county cares for.
 
-    >>> triangle = shapely.to_wkb(shapely.from_wkt("POLYGON((0 0, 1 0, 0 1, 0 0))"))
+    >>> triangle = shapely.Polygon([(0, 0), (1, 0), (0, 1), (0, 0)]).wkb
     >>> ask_about_county("12086", 1, triangle)
     ('county-12086-1', 'S_INTERSECTS(disc, POLYGON ((0 0, 1 0, 0 1, 0 0))) AND wind >= 96')
     """
     # 17 digits hold every double; GEOS writes the shortest text that reads back as the same.
-    border = shapely.to_wkt(shapely.from_wkb(region), rounding_precision=17)
+    border = shapely.to_wkt(read_wkb(region), rounding_precision=17)
     wind = _WINDS[int(fips) // 2 % len(_WINDS)]  # halved, because most county codes are odd
     return f"county-{fips}-{part}", f"S_INTERSECTS(disc, {border}) AND wind >= {wind}"

@@ -18,6 +18,7 @@ from tamis.demo import datasets
 from tamis.demo.storm_questions import QUESTIONS
 from tamis.engine import Engine
 from tamis.kernels.cache import mark_path
+from tamis.model.geometry_text import read_wkbs
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable, SubscriptionTable
 from tamis.reduction.reduce import reduce
@@ -89,4 +90,4 @@ def _match(subscriptions: pa.Table, events: pa.Table) -> None:
 def _wkt(regions: list[bytes]) -> list[str]:
     import shapely
 
-    return list(shapely.to_wkt(shapely.from_wkb(regions), rounding_precision=17))
+    return list(shapely.to_wkt(read_wkbs(regions), rounding_precision=17))

@@ -9,12 +9,13 @@ in its length and without recursion:
   collection inside a collection is refused, so that no value has more than `MAX_DEPTH` levels;
 * the counts in WKB fit its length; the rings of WKB and the parentheses of WKT are bounded.
 
-`read_wkt`, `read_wkb` and `read_wkb_column` are the only functions that pass values from outside to GEOS.
+No other module passes text and bytes to GEOS; a test checks this.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,7 @@ __all__ = [
     "read_point_column",
     "read_wkb",
     "read_wkb_column",
+    "read_wkbs",
     "read_wkt",
 ]
 
@@ -149,6 +151,15 @@ def read_wkb(data: bytes) -> shapely.Geometry:
     if not _is_plain(data):
         _check_wkb(data)
     return _read(shapely.from_wkb, data, "WKB")
+
+
+def read_wkbs(values: Iterable[bytes | None]) -> npt.NDArray[np.object_]:
+    """Return the geometries of many values as `read_wkb` reads them; None for None.
+
+    >>> read_wkbs([shapely.Point(1, 2).wkb])
+    array([<POINT (1 2)>], dtype=object)
+    """
+    return np.array([None if value is None else read_wkb(value) for value in values], dtype=object)
 
 
 def read_wkb_column(array: pa.Array) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:

@@ -41,7 +41,7 @@ def repaired(geometry: shapely.Geometry) -> shapely.Geometry:
 
     `NothingLeftError` when nothing is left, `LimitError` when too many of its edges meet.
 
-    >>> repaired(shapely.from_wkt("POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))"))
+    >>> repaired(shapely.Polygon([(0, 0), (2, 2), (2, 0), (0, 2), (0, 0)]))
     <MULTIPOLYGON (((1 1, 2 2, 2 0, 1 1)), ((0 0, 0 2, 1 1, 0 0)))>
     """
     _check_contacts(geometry)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import shapely
 
 from tamis.errors import ModelError
+from tamis.model.geometry_text import read_wkbs
 from tamis.plots.canvas import new_figure
 
 __all__ = ["View", "draw_map"]
@@ -57,7 +58,7 @@ def draw_map(
     """
     if not regions.num_rows:
         raise ModelError("there is no region to draw")
-    shapes = shapely.from_wkb(regions["region"].to_numpy())
+    shapes = read_wkbs(regions["region"].to_pylist())
     counts = pc.fill_null(regions["count"], 0).to_numpy()
     west, south, east, north = view or _around(shapes[counts > 0] if (counts > 0).any() else shapes)
     stretch = 1 / np.cos(np.radians((south + north) / 2))
@@ -106,7 +107,7 @@ def _draw_fixes(panel: Any, fixes: pa.Table, view: shapely.Polygon) -> list[Any]
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
-    discs = shapely.from_wkb(pc.drop_null(fixes["disc"]).to_numpy())
+    discs = read_wkbs(pc.drop_null(fixes["disc"]).to_pylist())
     discs = discs[shapely.intersects(discs, view)]
     # So faint that hundreds of fields still let the land through, and a dozen can be told apart.
     faint = float(np.clip(6 / np.sqrt(max(len(discs), 1)), 0.06, 0.55))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
+import shapely
 
 import tamis
 from tamis.engine import snapshot
@@ -16,6 +18,7 @@ from tamis.model.types import Number
 
 pytest.importorskip("pyspark")
 
+from tamis.spark.joins import joining
 from tamis.spark.matching import matching
 from tamis.spark.matching.matching import EVENT, NAMESPACE, MatchTask, match_batches
 from tamis.spark.streaming import batch_log
@@ -162,3 +165,16 @@ def test_versions_of_open_batches_and_of_the_last_one_are_in_use(tmp_path: Path)
         report = batch_log.BatchReport(batch, "", 1, 1, 0, 1.0, 1.0, 1.0)
         batch_log.write_once(tmp_path / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
     assert batch_log.versions_in_use(tmp_path) == {"v000002", "v000003"}
+
+
+def test_a_region_that_meets_every_cell_is_copied_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = [shapely.box(0, 0, 16, 16), shapely.box(3, 3, 3.5, 3.5), None, shapely.Point(1, 1)]
+    batch = pa.RecordBatch.from_pydict({"id": ["wide", "small", "none", "point"], "region": shapely.to_wkb(regions)})
+    form = pa.schema([*batch.schema, *((name, pa.int64()) for name in ("x", "y", "first_x", "first_y"))])
+    spread_in = partial(joining.spread_over_grid, grid=joining.Grid(0, 0, 1), name="region", form=form)
+    (whole,) = spread_in(iter([batch]))
+    assert whole.num_rows == 17 * 17 + 1 + 1
+    monkeypatch.setattr(joining, "_PART_BYTES", 1_000)
+    parts = list(spread_in(iter([batch])))
+    assert pa.Table.from_batches(parts) == pa.Table.from_batches([whole])
+    assert max(sum(map(len, part["region"].to_pylist())) for part in parts) <= 1_000 + 93  # a box has 93 bytes

@@ -87,10 +87,9 @@ def _width(mag: float | None) -> float:
 def _outlines() -> Any:
     """Return the rings of the map that the console shows, too."""
     import msgspec
-    import shapely
 
+    from tamis.model.geojson import from_geojson
     from tamis.plots.event_map import rings_of
 
     world = msgspec.json.decode((files("tamis") / "web" / "console" / "world.geojson").read_bytes())
-    shapes = shapely.from_geojson([msgspec.json.encode(feature["geometry"]).decode() for feature in world["features"]])
-    return [ring for shape in shapes for ring in rings_of(shape)]
+    return [ring for feature in world["features"] for ring in rings_of(from_geojson(feature["geometry"]))]

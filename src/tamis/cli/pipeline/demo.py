@@ -18,6 +18,7 @@ from tamis.cli.pipeline.screen import show_report, show_top
 from tamis.cli.screen import errors, jsonable, output
 from tamis.demo import datasets
 from tamis.errors import MissingExtraError, ModelError
+from tamis.model.geometry_text import read_wkbs
 
 if TYPE_CHECKING:
     from tamis.spark.pipelines.report import Report
@@ -164,7 +165,7 @@ def _write_quakes(folder: Path) -> None:
     """Write the earthquakes and their questions as lines of JSON, geometry as WKT."""
     regions = datasets.quake_regions()
     questions = [{"id": id, "filter": text} for id, text in datasets.quake_subscriptions()]
-    borders = shapely.to_wkt(shapely.from_wkb(regions["region"].to_numpy()), rounding_precision=17)
+    borders = shapely.to_wkt(read_wkbs(regions["region"].to_pylist()), rounding_precision=17)
     for code, border in zip(regions["code"].to_pylist(), borders, strict=True):
         questions.append({"id": f"region-{code}", "filter": f"S_WITHIN(epicentre, {border})"})
     _write_lines(folder / "quake-questions.jsonl", questions)

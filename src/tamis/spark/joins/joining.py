@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import shapely
 
 from tamis.engine.covering import covering_index
 from tamis.errors import ModelError, TableError
-from tamis.geometry.relations import relations
+from tamis.geometry.relations import CheckedRegions, checked_regions, relations
+from tamis.model.columns import column_from
 from tamis.model.schema import Schema
 from tamis.model.subscription import Relation
+from tamis.model.types import Region
 from tamis.spark.functions.worker_task import WorkerTask
 
 __all__ = ["CoverPairs", "Grid", "bounds_of_regions", "relate", "spread_over_grid"]
 
 _NAMES = [relation.value for relation in Relation]
+
+#: Bytes of regions in one batch of copies.
+_PART_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ class Grid:
 def bounds_of_regions(batches: Iterator[pa.RecordBatch], *, name: str) -> Iterator[pa.RecordBatch]:
     """Yield (xmin, ymin, xmax, ymax) of each region."""
     for batch in batches:
-        bounds = shapely.bounds(_shapes(batch.column(name)))
+        bounds = _bounds(batch, name)
         yield pa.RecordBatch.from_arrays(
             [pa.array(bounds[:, side]) for side in range(4)], names=["xmin", "ymin", "xmax", "ymax"]
         )
@@ -84,15 +91,17 @@ def spread_over_grid(
     """Yield each region once per cell that its bounding box meets, with the cell and the first cell of the box."""
     for batch in batches:
         present = batch.filter(batch.column(name).is_valid())
-        bounds = shapely.bounds(_shapes(present.column(name)))
+        bounds = _bounds(present, name)
         low, high = grid.cells(bounds[:, :2], bounds[:, 2:])
         width, height = (high - low + 1).T
         rows = np.repeat(np.arange(len(low)), width * height)
         offset = np.arange(len(rows)) - np.repeat(np.cumsum(width * height) - width * height, width * height)
         cells = low[rows] + np.column_stack([offset % width[rows], offset // width[rows]])
         coordinates = [*cells.T, *low[rows].T]
-        columns = [*present.take(pa.array(rows)).columns, *(pa.array(column) for column in coordinates)]
-        yield pa.RecordBatch.from_arrays(columns, schema=form)
+        for part in _parts(present.column(name), rows):
+            copies = present.take(pa.array(rows[part])).columns
+            columns = [*copies, *(pa.array(column[part]) for column in coordinates)]
+            yield pa.RecordBatch.from_arrays(columns, schema=form)
 
 
 def relate(batches: Iterator[pa.RecordBatch], *, wanted: frozenset[str], form: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -100,17 +109,33 @@ def relate(batches: Iterator[pa.RecordBatch], *, wanted: frozenset[str], form: p
     for batch in batches:
         if not batch.num_rows:
             continue
-        codes = relations(batch.column("left_region").to_pylist(), batch.column("right_region").to_pylist())
+        codes = relations(*(_checked(batch, side) for side in ("left", "right")))
         names = pa.array([_NAMES[code] for code in codes], pa.string())
         chosen = pc.is_in(names, pa.array(sorted(wanted)))
         columns = [batch.column("left_id"), batch.column("right_id"), names]
         yield pa.RecordBatch.from_arrays([column.filter(chosen) for column in columns], schema=form)
 
 
-def _shapes(column: pa.Array) -> Any:
-    """Return the shapes of a column of WKB or WKT."""
-    values = np.array(column.to_pylist(), dtype=object)
+def _bounds(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.float64]:
+    """Return the bounding boxes of a column of WKB or WKT, NaN where it is null; an error names the region's id."""
+    column = column_from(name, Region(), batch.column(name))
+    for row, error in sorted(column.bad.items()):
+        raise TableError(f"{name} of {batch['id'][row].as_py()!r}: {error.problem}")
+    bounds: npt.NDArray[np.float64] = shapely.bounds(column.values).reshape(-1, 4)
+    return bounds
+
+
+def _checked(batch: pa.RecordBatch, side: str) -> CheckedRegions:
+    """Return the regions on one side of pairs; an error names the region's id."""
     try:
-        return shapely.from_wkt(values) if pa.types.is_string(column.type) else shapely.from_wkb(values)
-    except shapely.errors.GEOSException as error:
-        raise TableError(f"a region cannot be read: {error}") from error
+        return checked_regions(batch.column(f"{side}_region").to_pylist())
+    except TableError as error:
+        raise TableError(f"region of {batch[f'{side}_id'][error.row].as_py()!r}: {error.problem}") from error
+
+
+def _parts(regions: pa.Array, rows: npt.NDArray[np.int64]) -> Iterator[slice]:
+    """Yield the parts of ``rows`` whose regions have about `_PART_BYTES`: one region may be copied to every cell."""
+    total = np.cumsum(pc.binary_length(regions).to_numpy()[rows], dtype=np.int64)
+    ends = np.flatnonzero(np.diff(total // _PART_BYTES)) + 1
+    for start, stop in itertools.pairwise([0, *ends.tolist(), len(rows)]):
+        yield slice(start, stop)

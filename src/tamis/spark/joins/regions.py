@@ -28,8 +28,9 @@ _NUMBERS = ("x", "y", "first_x", "first_y")
 def relation_join(left: DataFrame, right: DataFrame, relations: Iterable[str]) -> DataFrame:
     """Return (left_id, right_id, relation) for every pair of regions in one of the relations.
 
-    Both have the columns ``id`` and ``region`` (WKB or WKT); a row without a region pairs with nothing. The relations
-    are those of `tamis.Relation` but ``disjoint``, which nearly every pair is in.
+    Both have the columns ``id`` and ``region`` (WKB or WKT); a row without a region pairs with nothing. A region that
+    is not valid, or larger than `tamis` accepts, is an error that names its id. The relations are those of
+    `tamis.Relation` but ``disjoint``, which nearly every pair is in.
     """
     wanted = frozenset(str(name) for name in relations)
     names = {relation.value for relation in Relation} - {"disjoint"}
@@ -59,7 +60,7 @@ def _grid(left: DataFrame, right: DataFrame) -> Grid | None:
     """Return a grid whose cells are twice as wide as regions on average; None when there is no region."""
     bounds = [
         frame.where("region IS NOT NULL")
-        .select("region")
+        .select("id", "region")
         .mapInArrow(partial(bounds_of_regions, name="region"), "xmin double, ymin double, xmax double, ymax double")
         for frame in (left, right)
     ]
