@@ -143,7 +143,7 @@ def test_a_summary_for_links_changes_no_delivery(spark: SparkSession, folder: Pa
     heard = rows_in(folder / "output" / "deliveries")
     (folder / "alerts.toml").write_text(PIPELINE + "[reduce]\n", encoding="utf-8")
     done = run("run", folder / "alerts.toml")
-    assert "links carry 2 of 4 subscriptions: 1 covered, 1 impossible" in done.stdout
+    assert "2 of 4 subscriptions must be forwarded to neighbours: 1 covered, 1 impossible" in done.stdout
     assert rows_in(folder / "output" / "deliveries") == heard
     assert {row["subscription_id"] for row in heard} == {"wide", "narrow", "deep"}
     on = json.loads((folder / "output" / "report.json").read_bytes())

@@ -5,6 +5,7 @@ It writes data and pipelines as a user would have them, so that each step can be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from tamis.model.geometry_text import read_wkbs
 if TYPE_CHECKING:
     from tamis.spark.pipelines.report import Report
 
-__all__ = ["SHORT_JOB", "Demo"]
+__all__ = ["SHORT_JOB", "Demo", "summarise"]
 
 #: Settings for jobs of seconds. Java's second compiler and its concurrent collector would use both cores for code and
 #: memory that are no longer needed when they are done.
@@ -133,9 +134,13 @@ class Demo:
             if report is self.reports[0]:
                 show_top(_top_counties(_counted(self._heard_by_counties())), "The counties among them")
         console = output()
+        storms, quakes = self.reports
+        console.say("\nWhat happened", "bold")
+        for sentence in summarise(storms, quakes, _top_counties(_counted(self._heard_by_counties()))):
+            console.say(f"  {sentence}")
         console.say("\nWhere to look next", "bold")
         for picture in self._pictures:
-            console.say(f"  {picture}")
+            console.say(f"  {picture.resolve().as_uri()}")
         folder = self._directory
         for command, comment in (
             (f"tamis pipeline run {folder}/storms.toml", "again: the same output, the snapshot is kept"),
@@ -145,6 +150,23 @@ class Demo:
         ):
             console.say(f"  {command}  # {comment}")
         console.say("Data: NOAA, U.S. Census Bureau, U.S. Geological Survey. More: docs/spark.md", "dim")
+
+
+def summarise(storms: Report, quakes: Report, counties: Sequence[tuple[str, int]]) -> list[str]:
+    """Return three sentences about both runs; ``counties`` are those with most alerts, the first of them first."""
+    rejected = sum(report.subscriptions.rejected + report.events.quarantined for report in (storms, quakes))
+    name, alerts = counties[0]
+    return [
+        (
+            f"{storms.events.matched_input:,} reports of storms were matched with {storms.subscriptions.accepted:,} "
+            f"subscriptions: {storms.deliveries:,} deliveries; {name} has most of the alerts to counties ({alerts:,})."
+        ),
+        (
+            f"{quakes.events.matched_input:,} earthquakes were matched with {quakes.subscriptions.accepted:,} "
+            f"subscriptions: {quakes.deliveries:,} deliveries."
+        ),
+        f"{rejected:,} subscriptions or events were refused; each of them is in a quarantine with its reason.",
+    ]
 
 
 def _write_storms(folder: Path) -> None:

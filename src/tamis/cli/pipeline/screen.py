@@ -77,10 +77,12 @@ def _show_quarantine(subject: str, reasons: Sequence[Reason]) -> None:
 
 
 def _carried(counts: ReductionCounts) -> str:
-    """Return a sentence: how many subscriptions links carry, and which rules removed the others."""
+    """Return a sentence: how many subscriptions brokers must forward, and which rules removed the others."""
     rules = ("covered", "equivalent", "subsumed", "merged", "impossible")
     parts = ", ".join(f"{getattr(counts, rule):,} {rule}" for rule in rules if getattr(counts, rule))
-    return f"links carry {counts.after:,} of {counts.before:,} subscriptions" + (f": {parts}" if parts else "")
+    return f"{counts.after:,} of {counts.before:,} subscriptions must be forwarded to neighbours" + (
+        f": {parts}" if parts else ""
+    )
 
 
 def _count(n: int | None) -> str:
