@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +18,9 @@ import tamis
 from tamis.engine import snapshot
 from tamis.engine.snapshot import cache, object_store
 from tamis.errors import SnapshotError
+from tamis.spark.running.small_files import small_files
+from tamis.spark.streaming.batch_log import log_of, versions_in_use
+from tamis.spark.streaming.stream import _Stream
 from tests.cloud.servers import BUCKET, Proxy, S3Server, environment
 
 
@@ -70,6 +74,20 @@ def test_nothing_is_listed_to_find_a_version(uri: str, proxy: Proxy) -> None:
     assert snapshot.newest(uri) == f"{uri}/v000005"
     object_store.open_store(uri).replace("newest", b"2")  # a slow writer's
     assert snapshot.newest(uri) == f"{uri}/v000005"
+
+
+def test_the_log_of_a_stream_is_in_a_store(uri: str, proxy: Proxy, tmp_path: Path) -> None:
+    """A checkpoint with a URI: what a batch was begun with is created once, and pruning reads it there."""
+    engine("price < 10").save(tmp_path)
+    stream = _Stream(str(tmp_path), "", f"{uri}/checkpoint", None, "event", "default", None, (), None)
+    proxy.fault = lambda method, path: "lose" if method == "PUT" and len(proxy.requests) < 3 else None
+    first = stream._begin(0)
+    engine("price < 10").save(tmp_path)
+    assert stream._begin(0) == first
+    assert stream._begin(1).version == "v000002"
+    assert small_files(f"{uri}/checkpoint").names() == ["tamis/0.begin.json", "tamis/1.begin.json"]
+    assert versions_in_use(f"{uri}/checkpoint") == {"v000001", "v000002"}
+    assert log_of(f"{uri}/checkpoint").create("0.begin.json", b"another driver") == msgspec.json.encode(first)
 
 
 def test_racing_writers_have_numbers_of_their_own(uri: str) -> None:

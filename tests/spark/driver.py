@@ -24,9 +24,9 @@ from pyspark import TaskContext
 
 import tamis
 from tamis import spark as pipeline
+from tamis.spark.running.small_files import DirectoryFiles
 from tamis.spark.snapshots import building, snapshot
 from tamis.spark.streaming import stream as streaming
-from tamis.spark.streaming.batch_log import write_once
 
 REGIONS = "id long, region string"
 #: Where ``toTable`` writes.
@@ -278,12 +278,14 @@ def _hold_written(batch: int, directory: str) -> None:
 
 
 def _hold_placed(batch: int, directory: str) -> None:
-    def written(path: Path, content: bytes) -> None:
-        if str(path).endswith(f"/placed/checkpoint/tamis/{batch}.end.json"):
-            hold(directory, "placed")
-        write_once(path, content)
+    replace = DirectoryFiles.replace
 
-    streaming.write_once = written
+    def replaced(self: DirectoryFiles, name: str, data: bytes) -> None:
+        if f"{self.directory}/{name}".endswith(f"/placed/checkpoint/tamis/{batch}.end.json"):
+            hold(directory, "placed")
+        replace(self, name, data)
+
+    DirectoryFiles.replace = replaced  # type: ignore[method-assign]
 
 
 def _hold_reported(batch: int, directory: str) -> None:

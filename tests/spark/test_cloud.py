@@ -22,14 +22,19 @@ from tamis.spark import (
     Pipeline,
     compact_snapshot,
     match,
+    match_stream,
+    matcher,
     prune_snapshots,
+    read_deliveries,
     read_events,
+    read_rejected,
     read_summary,
     run_pipeline,
     sync_snapshot,
     write_rows,
     write_snapshot,
 )
+from tamis.spark.running.small_files import small_files
 from tamis.spark.tiles.tiles import read_tiles
 from tests.cloud.servers import BUCKET, S3Server, environment
 from tests.spark.test_match import accepted
@@ -37,6 +42,9 @@ from tests.spark.test_pipeline import PIPELINE, expected, folder  # noqa: F401  
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
 DELIVERED = [(1, "a"), (2, "b")]
+#: An event that matches, one that does not, and one whose value does not fit.
+PRICES = [(1, 5.0), (2, 50.0), (3, float("nan"))]
+COLUMN_NAMES = [part.split()[0] for part in COLUMNS.split(", ")]
 #: What a pipeline in an object store leaves in the folder of its file: its sources, a copy, and the cache of the test.
 NAMES = ("alerts.toml", "s.jsonl", "e.jsonl", "cache", "copy")
 
@@ -94,6 +102,54 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
     out.replace("report.json", b'{"other": 1}')
     with pytest.raises(TableError, match="not the report of an earlier run"):
         run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
+
+
+def test_a_stream_into_a_store(spark: Any, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules, pins and rows are objects; a batch that is in place is not written again, as after a crash."""
+    monkeypatch.chdir(tmp_path)
+    write_snapshot(accepted(spark, [("low", "price < 10")]), f"{uri}/rules", schema=SCHEMA)
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+
+    def run() -> None:
+        stream = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(source))
+        places = {"output": f"{uri}/out", "checkpoint": checkpoint}
+        match_stream(stream, f"{uri}/rules", trigger={"availableNow": True}, **places).awaitTermination()
+
+    events = [{**dict.fromkeys(COLUMN_NAMES), "event_id": id, "price": price} for id, price in PRICES]
+    with pytest.raises(TableError, match="there is no finished batch"):
+        read_deliveries(spark, f"{uri}/out")
+    for row in events:
+        spark.createDataFrame([row], COLUMNS).coalesce(1).write.mode("append").parquet(str(source))
+        run()
+    assert pairs(read_deliveries(spark, f"{uri}/out")) == [(1, "low")]
+    assert [(row["event_id"], row["batch"]) for row in read_rejected(spark, f"{uri}/out").collect()] == [(3, 2)]
+    out = object_store.open_store(f"{uri}/out")
+    before = {entry.name: entry.modified for entry in out.list()}
+    assert {name.partition("/")[0] for name in before} == {"batch=0", "batch=1", "batch=2"}
+    write_snapshot(accepted(spark, [("other", "TRUE")]), f"{uri}/rules", schema=SCHEMA)
+    out.replace("batch=2/left.parquet", b"by a driver that was killed")
+    for commit in (checkpoint / "commits").glob("*2*"):
+        commit.unlink()
+    run()
+    assert {entry.name: entry.modified for entry in out.list()} == before
+    out.delete(["batch=2/_batch.json"])  # as if the driver had been killed before: begun with the old rules
+    for commit in (checkpoint / "commits").glob("*2*"):
+        commit.unlink()
+    run()
+    assert pairs(read_deliveries(spark, f"{uri}/out")) == [(1, "low")]
+    assert read_rejected(spark, f"{uri}/out").count() == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "checkpoint", "source"]
+
+
+def test_a_micro_batch_is_pinned_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:
+    write_snapshot(accepted(spark, [("low", "price < 10")]), f"{uri}/rules", schema=SCHEMA)
+    spark.createDataFrame([(1, 5.0)], "event_id long, price double").write.parquet(str(tmp_path / "source"))
+    stream = spark.readStream.schema("event_id long, price double").parquet(str(tmp_path / "source"))
+    writer = stream.transform(matcher(f"{uri}/rules", pins=f"{uri}/pins").match).writeStream.format("memory")
+    writer.queryName("pinned_in_a_store").trigger(availableNow=True).start().awaitTermination()
+    assert pairs(spark.table("pinned_in_a_store")) == [(1, "low")]
+    [name] = small_files(f"{uri}/pins").names()
+    assert name.endswith("/0.json")
 
 
 def test_a_delta_table_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tamis.spark import (
     read_rejected,
     write_snapshot,
 )
-from tamis.spark.streaming.batch_log import Begin, write_once
+from tamis.spark.streaming.batch_log import Begin, log_of
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -150,7 +150,7 @@ def test_a_version_that_was_pruned_under_a_begun_batch(stream: Stream) -> None:
     stream.subscribe([("second", "TRUE")])
     stream.publish(rows(3, seed=19))
     # What a driver leaves that died when it had begun a batch.
-    write_once(stream.checkpoint / "tamis" / "0.begin.json", msgspec.json.encode(Begin(0, "v000001", 0)))
+    log_of(stream.checkpoint).create("0.begin.json", msgspec.json.encode(Begin(0, "v000001", 0)))
     assert prune_snapshots(stream.snapshots, keep=1, checkpoints=[stream.checkpoint]) == []
     assert prune_snapshots(stream.snapshots, keep=1) == ["v000001"]
     with pytest.raises(StreamingQueryException, match="SnapshotError: .*v000001 is gone, and batch 0 was"):

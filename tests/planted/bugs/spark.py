@@ -90,8 +90,8 @@ BUGS = [
         "a_batch_begun_before_takes_the_newest_version",
         "spark/streaming/stream",
         "A batch that runs again is matched with the version of now, not with the one it was begun with.",
-        "        begin = msgspec.json.decode(path.read_bytes(), type=Begin)\n",
-        "        begin = msgspec.json.decode(path.read_bytes(), type=Begin)\n"
+        "        begin = msgspec.json.decode(data, type=Begin)\n",
+        "        begin = msgspec.json.decode(data, type=Begin)\n"
         "        begin = msgspec.structs.replace(begin, version=snapshot.name_of(snapshot.newest(self.directory)))\n",
         (f"{WORKERS}::test_a_batch_that_runs_again_keeps_its_version",),
         costly=True,

@@ -159,11 +159,11 @@ def test_a_batch_that_runs_again_keeps_its_version(tmp_path: Path) -> None:
 def test_versions_of_open_batches_and_of_the_last_one_are_in_use(tmp_path: Path) -> None:
     for batch, version in enumerate(("v000001", "v000002", "v000003")):
         begun = msgspec.json.encode(batch_log.Begin(batch, version, 0))
-        batch_log.write_once(tmp_path / "tamis" / f"{batch}.begin.json", begun)
+        batch_log.log_of(tmp_path).create(f"{batch}.begin.json", begun)
     assert batch_log.versions_in_use(tmp_path) == {"v000001", "v000002", "v000003"}
     for batch in (0, 2):
         report = batch_log.BatchReport(batch, "", 1, 1, 0, 1.0, 1.0, 1.0)
-        batch_log.write_once(tmp_path / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
+        batch_log.log_of(tmp_path).create(f"{batch}.end.json", msgspec.json.encode(report))
     assert batch_log.versions_in_use(tmp_path) == {"v000002", "v000003"}
 
 

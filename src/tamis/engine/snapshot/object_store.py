@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "CloudStore",
     "ObjectStore",
     "StoredObject",
+    "check_slashes",
     "is_in_cloud",
     "is_remote",
     "local_path",
@@ -36,6 +38,8 @@ _CLOUD = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _HADOOP = ("hdfs", "viewfs")
 #: How the URIs of cloud stores begin, for messages.
 CLOUD_STORES = ", ".join(f"{scheme}://" for scheme in _CLOUD)
+#: A URI whose second slash is missing; a drive of Windows has one letter.
+_SHORTENED_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 #: Bytes of one request while an object is read.
 _CHUNK = 8 << 20
 
@@ -104,13 +108,23 @@ def _scheme(location: str | Path) -> str:
 
 
 def local_path(location: str | Path) -> Path:
-    """Return the directory of a path or of a ``file://`` URI, as an absolute path."""
+    """Return the directory of a path or of a ``file://`` URI, as an absolute path.
+
+    A URI that has lost a slash is refused (`check_slashes`).
+    """
+    check_slashes(location)
     if not isinstance(location, str) or not location.startswith("file://"):
         return Path(location).absolute()
     host, slash, path = location.removeprefix("file://").partition("/")
     if host not in ("", "localhost") or not slash:
         raise SnapshotError(location, "a file:// URI of this machine has three slashes, such as file:///data/rules")
     return Path("/" + path).absolute()
+
+
+def check_slashes(location: str | Path) -> None:
+    """Raise `SnapshotError` for what is left of a URI that went through `pathlib.Path`, such as ``s3:/bucket``."""
+    if _SHORTENED_URI.match(str(location)):
+        raise SnapshotError(str(location), "a URI has two slashes; give it as a string, because Path drops one of them")
 
 
 @lru_cache(maxsize=16)

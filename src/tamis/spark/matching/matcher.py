@@ -27,6 +27,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_function, id_kind, require
 from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
 from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of, payload_of
+from tamis.spark.running.small_files import absolute_location
 
 __all__ = ["Matcher", "matcher"]
 
@@ -44,7 +45,7 @@ def matcher(
     namespace_column: str | None = None,
     schema: Schema | None = None,
     now: object = None,
-    pins: str | None = None,
+    pins: str | Path | None = None,
     metrics: str | None = None,
 ) -> Matcher:
     """Return a matcher for subscriptions in a snapshot, a DataFrame or a table.
@@ -70,7 +71,8 @@ def matcher(
         that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
     """
     chosen = payload if isinstance(payload, str) else tuple(payload)
-    settings = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pins, metrics, metadata)
+    pinned_at = None if pins is None else absolute_location(pins)
+    settings = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pinned_at, metrics, metadata)
     if isinstance(rules, DataFrame):
         return settings.at(indexed(rules, _demanded(schema, "a DataFrame")))
     if isinstance(rules, str) and _is_table(rules):

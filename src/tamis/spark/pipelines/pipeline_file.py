@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tamis.engine.snapshot.object_store import check_slashes
 from tamis.errors import ModelError, SchemaError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
@@ -170,6 +171,9 @@ class Pipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def from_file(cls, path: str | Path) -> Pipeline:
         """Read a TOML file; a `ModelError` names the file and the key that is wrong."""
+        if "://" in str(path):
+            raise ModelError(f"{path}: the file of a pipeline is on this machine; give its path")
+        check_slashes(path)
         path = Path(path)
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -248,6 +252,7 @@ def _check_sink(sink: DeliverySink) -> None:
 
 
 def _placed(path: str, folder: Path) -> str:
+    check_slashes(path)
     return path if "://" in path else str(folder / Path(path).expanduser())
 
 

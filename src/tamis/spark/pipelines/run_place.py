@@ -19,7 +19,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from tamis.engine.snapshot.object_store import ObjectStore, is_remote, open_store
+from tamis.engine.snapshot.object_store import ObjectStore, is_remote, local_path, open_store
 from tamis.errors import TableError
 from tamis.spark.pipelines.report import Report
 from tamis.spark.pipelines.run_directory import REPORT, building, parse_report, read_report
@@ -56,7 +56,7 @@ def run_place(output: str) -> Iterator[RunPlace]:
         store = open_store(output)
         yield _ObjectRun(store, f"run-{uuid.uuid4().hex}", _earlier(store))
         return
-    path = Path(output).absolute()
+    path = local_path(output)
     with building(path) as place:
         yield _DirectoryRun(place, str(path), read_report(path))
 

@@ -10,11 +10,12 @@ The two names become columns when Spark reads the target. Any place that Spark c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from tamis.engine.snapshot.object_store import local_path
 from tamis.errors import ModelError
+from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.sinks.protocol import BatchKey
 
 __all__ = ["CSV", "JSONL", "PARQUET", "SparkFiles"]
@@ -31,7 +32,10 @@ class SparkFiles:
         """Return a URI as it is and a path made absolute."""
         if not target:
             raise ModelError("the path of a sink is not empty")
-        return target if "://" in target else str(Path(target).absolute())
+        if "://" not in target:
+            return str(local_path(target))
+        require_file_system(SparkSession.getActiveSession(), target)
+        return target
 
     def replace(self, frame: DataFrame, target: str) -> None:
         """Write the rows as the only files of a directory."""

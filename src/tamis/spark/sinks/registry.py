@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import DataFrame
 
 from tamis.errors import ModelError
@@ -42,7 +44,7 @@ def sink_of(format: str, target: str) -> tuple[Sink, str]:
 
 
 def write_rows(
-    rows: DataFrame, format: str, target: str, *, query: str | None = None, batch: int | None = None
+    rows: DataFrame, format: str, target: str | Path, *, query: str | None = None, batch: int | None = None
 ) -> None:
     """Write rows to a sink: ``parquet``, ``jsonl``, ``csv``, ``delta``, ``iceberg``, ``table``, ``kafka``, ``console``.
 
@@ -50,7 +52,7 @@ def write_rows(
     of that query, once, however often it is written (Kafka: at least once), as in
     ``writeStream.foreachBatch(lambda rows, batch: write_rows(rows, "delta", path, query="alerts", batch=batch))``.
     """
-    sink, location = sink_of(format, target)
+    sink, location = sink_of(format, str(target))
     if query is None and batch is None:
         sink.replace(rows, location)
     elif query is None or batch is None:

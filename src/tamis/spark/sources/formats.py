@@ -15,9 +15,11 @@ from pathlib import Path, PurePosixPath
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from tamis.engine.snapshot.object_store import local_path
 from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.spark.running.failures import SPARK_ERRORS, last_words
+from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.sources.delta_tables import read_delta
 from tamis.spark.sources.geo_metadata import geometry_columns
 from tamis.spark.sources.iceberg_tables import read_iceberg
@@ -118,7 +120,9 @@ def _read(spark: SparkSession, path: str, format: str | None, schema: Schema, fo
     chosen = format or format_of(path)
     if chosen not in FORMATS:
         raise TableError(f"{path}: there is no format {chosen!r}; choose from {', '.join(FORMATS)}")
-    location = path if "://" in path else str(Path(path).absolute())
+    location = path if "://" in path else str(local_path(path))
+    if chosen != "delta":  # it has a client of its own
+        require_file_system(spark, location)
     with _reading(path, chosen):
         if chosen == "jsonl":
             return Read(*read_jsonl(spark, location, schema, forced), Schema())
@@ -130,7 +134,7 @@ def _read(spark: SparkSession, path: str, format: str | None, schema: Schema, fo
 
 
 def _require(path: str) -> None:
-    if "://" not in path and not glob.glob(path):
+    if "://" not in path and not glob.glob(str(local_path(path))):
         raise TableError(f"{path}: there is no such file")
 
 

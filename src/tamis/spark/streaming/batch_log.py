@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-__all__ = ["BatchReport", "Begin", "batch_reports", "versions_in_use", "write_once"]
+from tamis.spark.running.small_files import SmallFiles, absolute_location, small_files
+
+__all__ = ["BatchReport", "Begin", "batch_reports", "log_of", "logged", "versions_in_use"]
+
+Entry = TypeVar("Entry", bound=msgspec.Struct)
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -40,28 +43,26 @@ class BatchReport(msgspec.Struct, frozen=True):
         return self.events / self.seconds if self.seconds else 0.0
 
 
+def log_of(checkpoint: str | Path) -> SmallFiles:
+    """Return the files that a stream keeps beside Spark's own in a checkpoint."""
+    return small_files(f"{absolute_location(checkpoint)}/tamis")
+
+
+def logged(checkpoint: str | Path, ending: str, type: type[Entry]) -> list[Entry]:
+    """Return what the files with this ending contain."""
+    log = log_of(checkpoint)
+    contents = (log.read(name) for name in log.names() if name.endswith(ending) and "/" not in name)
+    return [msgspec.json.decode(content, type=type) for content in contents if content is not None]
+
+
 def batch_reports(checkpoint: str | Path) -> list[BatchReport]:
     """Return what the finished micro-batches of a stream did, in their order."""
-    log = Path(checkpoint) / "tamis"
-    reports = [msgspec.json.decode(path.read_bytes(), type=BatchReport) for path in log.glob("*.end.json")]
-    return sorted(reports, key=lambda report: report.batch)
+    return sorted(logged(checkpoint, ".end.json", BatchReport), key=lambda report: report.batch)
 
 
 def versions_in_use(checkpoint: str | Path) -> set[str]:
     """Return the versions that a stream may need again: those of batches that did not end, and of the last one."""
-    log = Path(checkpoint) / "tamis"
-    begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in log.glob("*.begin.json")]
+    begun = logged(checkpoint, ".begin.json", Begin)
     ended = {report.batch for report in batch_reports(checkpoint)}
     last = max((batch.batch for batch in begun), default=-1)
     return {batch.version for batch in begun if batch.batch not in ended or batch.batch == last}
-
-
-def write_once(path: Path, content: bytes) -> None:
-    """Write a small file to disk so that it exists as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)

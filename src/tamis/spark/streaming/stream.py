@@ -2,18 +2,15 @@
 
 Each micro-batch meets one version of the snapshot, the newest when it begins. Which one, and the moment that
 decides what has ended, is written down before the batch runs, so that a batch that runs again after a crash
-gives the same rows. Its deliveries are written aside and renamed into place::
+gives the same rows. `outputs` puts them in place::
 
-    OUTPUT/batch=0/outcome=delivered/*.parquet     event_id, subscription_id, payload
-                   outcome=rejected/*.parquet      event_id, reason
-                   _batch.json                     stream, columns, report
-                   _SUCCESS
     CHECKPOINT/tamis/stream                        the name of the stream
                0.begin.json                        batch, version, now
                0.end.json                          events, deliveries, rejected, seconds, lag
 
 A batch is there whole or not at all, and one that is there is never written again: exactly once, whatever was
-killed. Output and checkpoint must be directories that the driver sees; executors write through Spark.
+killed. Output and checkpoint are directories that the driver and all executors see, or URIs; the checkpoint must be a
+place where Spark itself can write.
 
 With ``sink`` the deliveries go to a sink of the registry instead, under the stream's name and the number of the batch,
 and rejected events to ``CHECKPOINT/tamis/rejected/batch=0``.
@@ -21,9 +18,6 @@ and rejected events to ``CHECKPOINT/tamis/rejected/batch=0``.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -44,22 +38,14 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import quoted, require
 from tamis.spark.matching.match import MatchPlan, payload_of
+from tamis.spark.running.file_systems import require_file_system
+from tamis.spark.running.small_files import absolute_location
 from tamis.spark.sinks.protocol import BatchKey
 from tamis.spark.sinks.registry import SINKS, sink_of
-from tamis.spark.streaming.batch_log import BatchReport, Begin, write_once
+from tamis.spark.streaming.batch_log import BatchReport, Begin, log_of
+from tamis.spark.streaming.outputs import BatchFile, StreamOutput, output_at
 
 __all__ = ["match_stream", "read_deliveries", "read_rejected"]
-
-_DELIVERED, _REJECTED = "delivered", "rejected"
-
-
-class _Batch(msgspec.Struct, frozen=True):
-    """What a batch of the output belongs to, and its columns, for a batch without a row has no file."""
-
-    stream: str
-    columns: str
-    #: Goes into the log when the rows are in place; it is here as well, so that no kill comes between the two.
-    report: BatchReport
 
 
 def match_stream(
@@ -95,12 +81,14 @@ def match_stream(
     require(events, [event_id, *payload, *optional], "the stream of events")
     if event_time is not None and not isinstance(events.schema[event_time].dataType, T.TimestampType):
         raise TableError(f"column {event_time!r}: event_time is a timestamp with a zone")
-    target = str(Path(output).absolute()) if sink is None else sink_of(sink, str(output))[1]
+    target = absolute_location(output) if sink is None else sink_of(sink, str(output))[1]
+    log = absolute_location(checkpoint)
+    require_file_system(events.sparkSession, log)
     newest = snapshot.newest(directory)  # says at once what is missing
     task = _Stream(
         str(newest).rpartition("/")[0],
         target,
-        str(Path(checkpoint).absolute()),
+        log,
         schema.to_json() if schema is not None else None,
         event_id,
         namespace,
@@ -109,18 +97,18 @@ def match_stream(
         event_time,
         sink,
     )
-    writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", str(Path(checkpoint).absolute()))
+    writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", log)
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
 def read_deliveries(spark: SparkSession, output: str | Path) -> DataFrame:
     """Return the deliveries of all finished batches of a stream, with their ``batch``."""
-    return _read(spark, Path(output).absolute(), _DELIVERED).drop("reason")
+    return output_at(absolute_location(output)).read(spark, rejected=False).drop("reason")
 
 
 def read_rejected(spark: SparkSession, output: str | Path) -> DataFrame:
     """Return (event_id, reason, batch) of the events that did not fit the schema."""
-    return _read(spark, Path(output).absolute(), _REJECTED).drop("subscription_id")
+    return output_at(absolute_location(output)).read(spark, rejected=True).drop("subscription_id")
 
 
 @dataclass(frozen=True)
@@ -143,55 +131,55 @@ class _Stream:
         if self.sink is not None:
             self._deliver(events, self._begin(batch), self.sink)
             return
-        target = Path(self.output) / f"batch={batch}"
-        if not (target / "_SUCCESS").exists():
-            self._write(events, self._begin(batch), target)
-        report = self._own(target).report
-        write_once(Path(self.checkpoint) / "tamis" / f"{batch}.end.json", msgspec.json.encode(report))
-        for left in target.parent.glob(f".{target.name}-*"):  # by drivers that were killed
-            shutil.rmtree(left, ignore_errors=True)
+        output = output_at(self.output)
+        batch_file = output.find(batch)
+        if batch_file is None:
+            self._write(events, self._begin(batch), output)
+            batch_file = output.find(batch)
+            assert batch_file is not None
+        self._check_owner(batch_file, batch)
+        log_of(self.checkpoint).replace(f"{batch}.end.json", msgspec.json.encode(batch_file.report))
+        output.clean(batch)
 
     def _begin(self, batch: int) -> Begin:
         """Return what the batch was begun with before, or choose now and write it down."""
-        path = Path(self.checkpoint) / "tamis" / f"{batch}.begin.json"
-        if not path.exists():
+        log, name = log_of(self.checkpoint), f"{batch}.begin.json"
+        data = log.read(name)
+        if data is None:
             version = snapshot.name_of(snapshot.newest(self.directory))
-            write_once(path, msgspec.json.encode(Begin(batch, version, time.time_ns() // 1000)))
-        begin = msgspec.json.decode(path.read_bytes(), type=Begin)
+            data = log.create(name, msgspec.json.encode(Begin(batch, version, time.time_ns() // 1000)))
+        begin = msgspec.json.decode(data, type=Begin)
         if not is_remote(self.directory) and not (Path(self.directory) / begin.version).is_dir():
             raise SnapshotError(self.directory, f"{begin.version} is gone, and batch {batch} was begun with it")
         return begin
 
     def _stream(self) -> str:
         """Return the name of this stream, given at its first batch."""
-        path = Path(self.checkpoint) / "tamis" / "stream"
-        if not path.exists():
-            write_once(path, uuid.uuid4().hex.encode())
-        return path.read_text()
+        log = log_of(self.checkpoint)
+        return (log.read("stream") or log.create("stream", uuid.uuid4().hex.encode())).decode()
 
-    def _own(self, target: Path) -> _Batch:
-        """Return what a batch tells of itself; another stream's in our place is an error: ours would be lost."""
-        batch_file = msgspec.json.decode((target / "_batch.json").read_bytes(), type=_Batch)
+    def _check_owner(self, batch_file: BatchFile, batch: int) -> None:
+        """Raise an error if the batch in place is another stream's: ours would be lost."""
         if batch_file.stream != self._stream():
             raise ModelError(
-                f"{target} was written by a stream with another checkpoint; give each checkpoint an output of its own"
+                f"{self.output}/batch={batch} was written by a stream with another checkpoint; "
+                "give each checkpoint an output of its own"
             )
-        return batch_file
 
     def _deliver(self, events: DataFrame, begin: Begin, sink: str) -> None:
         """Match, hand the deliveries to a sink, keep the rejected events beside the checkpoint."""
-        log, started = Path(self.checkpoint) / "tamis", time.perf_counter()
+        started = time.perf_counter()
         counted, counts = self._counted(events, begin)
         rows = counted.persist()
         try:
             deliveries = rows.where("reason IS NULL").drop("reason")
             SINKS[sink].write_batch(deliveries, self.output, BatchKey(self._stream(), begin.batch))
             rejected = rows.where("reason IS NOT NULL").drop("subscription_id")
-            rejected.write.mode("overwrite").parquet(str(log / "rejected" / f"batch={begin.batch}"))
+            rejected.write.mode("overwrite").parquet(f"{self.checkpoint}/tamis/rejected/batch={begin.batch}")
         finally:
             rows.unpersist()
         report = _report(begin, counts(), time.perf_counter() - started)
-        write_once(log / f"{begin.batch}.end.json", msgspec.json.encode(report))
+        log_of(self.checkpoint).replace(f"{begin.batch}.end.json", msgspec.json.encode(report))
 
     def _counted(self, events: DataFrame, begin: Begin) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
         """Return deliveries and rejected events, and a function that gives their counts when they were written."""
@@ -203,24 +191,16 @@ class _Stream:
         )
         return counted, lambda: {**events_counter.get, **deliveries_counter.get}
 
-    def _write(self, events: DataFrame, begin: Begin, target: Path) -> None:
-        """Match, write aside, rename."""
+    def _write(self, events: DataFrame, begin: Begin, output: StreamOutput) -> None:
+        """Match, and put the rows in place."""
         started = time.perf_counter()
         counted, counts = self._counted(events, begin)
-        is_rejected = F.col("reason").isNotNull()
-        outcome = F.when(is_rejected, _REJECTED).otherwise(_DELIVERED).alias("outcome")
-        aside = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
-        try:
-            counted.select("*", outcome).write.partitionBy("outcome").parquet(str(aside))
+
+        def describe() -> BatchFile:
             report = _report(begin, counts(), time.perf_counter() - started)
-            about = _Batch(self._stream(), counted.schema.json(), report)
-            (aside / "_batch.json").write_bytes(msgspec.json.encode(about))
-            with contextlib.suppress(FileExistsError, OSError):  # another driver was quicker: same rows
-                os.rename(aside, target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-        if not (target / "_SUCCESS").exists():
-            raise ModelError(f"{target} could not be put in place; is it a directory of something else?")
+            return BatchFile(self._stream(), counted.schema.json(), report)
+
+        output.write(counted, begin.batch, describe)
 
     def _oldest(self) -> Column:
         """Return when the oldest event happened, in microseconds since 1970; null where nothing tells."""
@@ -241,22 +221,3 @@ def _report(begin: Begin, counts: dict[str, Any], seconds: float) -> BatchReport
     ended = time.time()
     lag = ended - (counts.pop("oldest") or begin.now) / 1e6
     return BatchReport(begin.batch, begin.version, **counts, seconds=seconds, ended=ended, lag=lag)
-
-
-def _read(spark: SparkSession, output: Path, outcome: str) -> DataFrame:
-    if not output.is_dir():
-        raise TableError(f"there is no directory {output}")
-    finished = sorted(path.parent for path in output.glob("batch=*/_SUCCESS"))
-    if not finished:
-        raise TableError(f"there is no finished batch in {output} yet")
-    about = msgspec.json.decode((finished[-1] / "_batch.json").read_bytes(), type=_Batch)
-    columns = T.StructType.fromJson(msgspec.json.decode(about.columns))
-    parts = [str(part) for batch in finished for part in [batch / f"outcome={outcome}"] if part.is_dir()]
-    if not parts:
-        return spark.createDataFrame([], columns.add("batch", T.IntegerType()))
-    return spark.read.option("basePath", str(output)).schema(_with_places(columns)).parquet(*parts).drop("outcome")
-
-
-def _with_places(columns: T.StructType) -> T.StructType:
-    """Return the columns of the files and those that stand in the paths."""
-    return T.StructType([*columns, T.StructField("batch", T.IntegerType()), T.StructField("outcome", T.StringType())])

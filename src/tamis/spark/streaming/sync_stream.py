@@ -23,10 +23,12 @@ from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import id_type, quoted, require
+from tamis.spark.running.file_systems import require_file_system
+from tamis.spark.running.small_files import absolute_location
 from tamis.spark.snapshots.few_rules import DELETED
 from tamis.spark.snapshots.snapshot import unless_overtaken
 from tamis.spark.snapshots.sync import SyncReport, apply_changes, first_version, tidied
-from tamis.spark.streaming.batch_log import write_once
+from tamis.spark.streaming.batch_log import log_of, logged
 from tamis.spark.subscriptions.compile import compiled_form, no_rejected
 
 __all__ = ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"]
@@ -35,6 +37,8 @@ __all__ = ["SyncedBatch", "read_quarantine", "sync_reports", "sync_stream"]
 _UPSERTS = ("insert", "update", "update_postimage")
 _DELETES = ("delete",)
 _IGNORED = ("update_preimage",)
+#: The folder of rejected changes in the log.
+_QUARANTINE = "quarantine"
 
 
 class SyncedBatch(msgspec.Struct, frozen=True):
@@ -87,8 +91,8 @@ def sync_stream(
     require(changes, ["id", "filter", operation, version], "the stream of changes")
     if schema is None and snapshot.find_newest(directory) is None:
         raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
-    checkpoint_path = str(Path(checkpoint).absolute())
-    location = str(directory) if "://" in str(directory) else str(Path(directory).absolute())
+    checkpoint_path, location = absolute_location(checkpoint), absolute_location(directory)
+    require_file_system(changes.sparkSession, checkpoint_path)
     task = _SyncBatch(location, checkpoint_path, None if schema is None else schema.to_json(), operation, version)
     writer = changes.writeStream.foreachBatch(task.run).option("checkpointLocation", checkpoint_path)
     return (writer.trigger(**trigger) if trigger else writer).start()
@@ -96,22 +100,14 @@ def sync_stream(
 
 def sync_reports(checkpoint: str | Path) -> list[SyncedBatch]:
     """Return what the finished micro-batches of `sync_stream` did, in their order."""
-    reports = [
-        msgspec.json.decode(path.read_bytes(), type=SyncedBatch) for path in _log(checkpoint).glob("*.sync.json")
-    ]
-    return sorted(reports, key=lambda report: report.batch)
+    return sorted(logged(checkpoint, ".sync.json", SyncedBatch), key=lambda report: report.batch)
 
 
 def read_quarantine(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     """Return the rejected changes of `sync_stream`, with ``reason``, ``position`` and their ``batch``."""
-    directory = _log(checkpoint) / "quarantine"
-    if not directory.is_dir():
+    if not any(name.startswith(f"{_QUARANTINE}/") for name in log_of(checkpoint).names()):
         return no_rejected(spark, "string").withColumn("batch", F.lit(0))
-    return spark.read.parquet(str(directory.absolute()))
-
-
-def _log(checkpoint: str | Path) -> Path:
-    return Path(checkpoint) / "tamis"
+    return spark.read.parquet(f"{absolute_location(checkpoint)}/tamis/{_QUARANTINE}")
 
 
 @dataclass(frozen=True)
@@ -133,15 +129,15 @@ class _SyncBatch:
             bad_rows = self._rejected(rows)
             rejected = report.rejected + bad_rows.count()
             if rejected:
-                directory = _log(self.checkpoint) / "quarantine" / f"batch={batch}"
+                directory = f"{self.checkpoint}/tamis/{_QUARANTINE}/batch={batch}"
                 quarantined = report.quarantine.select(bad_rows.columns).union(bad_rows)
-                quarantined.coalesce(1).write.mode("overwrite").parquet(str(directory))
+                quarantined.coalesce(1).write.mode("overwrite").parquet(directory)
             report.release()
         finally:
             rows.unpersist()
         numbers = (report.added, report.changed, report.removed, report.unchanged, rejected)
         done = SyncedBatch(batch, snapshot.name_of(report.version), *numbers, time.perf_counter() - started)
-        write_once(_log(self.checkpoint) / f"{batch}.sync.json", msgspec.json.encode(done))
+        log_of(self.checkpoint).replace(f"{batch}.sync.json", msgspec.json.encode(done))
 
     def _apply(self, changes: DataFrame) -> SyncReport:
         base = snapshot.find_newest(self.directory)
