@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
 from dataclasses import dataclass
@@ -86,6 +87,48 @@ def test_the_wheel_holds_nothing_else(installed: Installed) -> None:
     names = zipfile.ZipFile(installed.wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"tamis", f"tamis-{tamis.__version__}.dist-info"}
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_the_source_distribution_is_the_checkout_and_builds_the_same_wheel(
+    installed: Installed, tmp_path: Path
+) -> None:
+    def build(target: str, source: Path) -> None:
+        command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(tmp_path)]
+        subprocess.run(command, cwd=source, check=True, capture_output=True)
+
+    build("sdist", ROOT)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        sources.extractall(tmp_path, filter="data")
+    source = tmp_path / f"tamis-{tamis.__version__}"
+    for name in ("Makefile", "conftest.py", "requirements/lock.txt", "examples/notebooks", "deploy", "CHANGELOG.md"):
+        assert (source / name).exists(), f"{name} is missing: `make setup` and the tests need it"
+    information = (source / "PKG-INFO").read_text(encoding="utf-8")
+    assert "Description-Content-Type: text/markdown" in information
+    build("wheel", source)
+    [wheel] = tmp_path.glob("*.whl")
+    assert sorted(zipfile.ZipFile(wheel).namelist()) == sorted(zipfile.ZipFile(installed.wheel).namelist())
+
+
+def test_every_extra_that_a_text_names_exists_and_the_readme_lists_all_for_users() -> None:
+    """`pip install` only warns about an extra that does not exist."""
+    projects = [
+        PROJECT,
+        *(tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in ROOT.glob("src/*/pyproject.toml")),
+    ]
+    extras = {project["name"]: set(project.get("optional-dependencies", ())) for project in projects}
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("src/**/*.py")]
+    named = {
+        (package, extra, path.relative_to(ROOT))
+        for path in texts
+        for package, names in re.findall(r"\b(tamis(?:-bench|-lab)?)\[([a-z,]+)\]", path.read_text(encoding="utf-8"))
+        for extra in names.split(",")
+    }
+    assert len(named) > 10
+    assert [name for name in named if name[1] not in extras[name[0]]] == []
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`([a-z]+)`\s\(", readme.partition("extras:")[2].partition("\n\n")[0]))
+    assert listed | {"dev", "docs"} == extras["tamis"]
 
 
 @pytest.mark.parametrize(("package", "command"), [("tamis_bench", "bench"), ("tamis_lab", "lab")])

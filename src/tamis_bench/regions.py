@@ -146,7 +146,9 @@ class _JoinBench:
         )
         for name, make in peers:
             if name == "sedonadb" and importlib.util.find_spec(name) is None:
-                yield self._row(name, None, base, "left out: sedonadb is not installed; pip install 'tamis[bench]'")
+                yield self._row(
+                    name, None, base, "left out: sedonadb is not installed; pip install 'tamis-bench[peers]'"
+                )
                 continue
             peer = make()
             if not np.array_equal(_ordered(peer(sample)), want):

@@ -112,7 +112,7 @@ def test_a_missing_package_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     rows = rows_of(run("--quick", "--json", "--work", "stock", "--size", "300", "--system", "scan,polars"))
     assert [(row["system"], row["rate"] is None) for row in rows] == [("scan", False), ("polars", True)]
-    assert rows[1]["note"] == "left out: polars is not installed; pip install 'tamis[bench]'"
+    assert rows[1]["note"] == "left out: polars is not installed; pip install 'tamis-bench[peers]'"
 
 
 @pytest.mark.parametrize(

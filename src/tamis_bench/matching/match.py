@@ -126,7 +126,7 @@ class Bench:
 
     def _reason_to_leave_out(self, kind: type[MatchingSystem]) -> str:
         if kind.package and importlib.util.find_spec(kind.package) is None:
-            return f"left out: {kind.package} is not installed; pip install 'tamis[bench]'"
+            return f"left out: {kind.package} is not installed; pip install 'tamis-bench[peers]'"
         if kind.most is not None and len(self.work) > kind.most:
             return f"left out: {kind.too_many}"
         if isinstance(self.work, TextWork) and not kind.takes_texts and kind is not Scan:

@@ -1,6 +1,6 @@
 """What users could pick from PyPI instead, each used as its documents advise.
 
-The packages come with ``pip install 'tamis[bench]'``; they are imported when a system is made.
+The packages come with ``pip install 'tamis-bench[peers]'``; they are imported when a system is made.
 """
 
 from __future__ import annotations
