@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
 import tamis
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import compile_subscriptions, matcher, register_functions, write_snapshot
+from tamis.spark import compile_subscriptions, matcher, prune_snapshots, register_functions, write_snapshot
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -77,9 +80,9 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
     def publish(some: list[dict[str, Any]]) -> None:
         spark.createDataFrame(some, COLUMNS).coalesce(1).write.mode("append").parquet(str(source))
 
-    def run() -> dict[str, Any]:
+    def run(rules: Path = directory) -> dict[str, Any]:
         stream = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(source))
-        writer = stream.transform(matcher(directory, metrics="alerts").match).writeStream.format("parquet")
+        writer = stream.transform(matcher(rules, metrics="alerts").match).writeStream.format("parquet")
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(output))
         query.awaitTermination()
         return {name: row["rows"] for name, row in query.lastProgress["observedMetrics"].items()}
@@ -118,10 +121,69 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
     assert {name: found["version"] for name, found in pins.items()} == {"0.json": "v000001", "1.json": "v000002"}
     # As after a crash before the sink and Spark noted the last batch, with newer rules there meanwhile.
     write_snapshot(accepted(spark, [("none", "price < -1")]), directory, schema=SCHEMA)
+    moved = tmp_path / "moved"  # no worker has a version open there, which alone would keep it
+    shutil.copytree(directory, moved)
+    assert prune_snapshots(moved, keep=1) == ["v000001"]  # the last batch may need its version again
     for noted in [*(checkpoint / "commits").glob("*1*"), *(output / "_spark_metadata").glob("*1*")]:
         noted.unlink()
-    run()
+    run(moved)
     assert pairs(spark.read.parquet(str(output))) == wanted
+
+
+def test_every_form_takes_the_namespace_from_a_column(spark: Any, tmp_path: Path) -> None:
+    rules = [("low", "price < 10", "red"), ("low", "price < 20", "blue"), ("high", "price > 90", None)]
+    frame = spark.createDataFrame(rules, "id string, filter string, namespace string")
+    written, _ = compile_subscriptions(frame, schema=SCHEMA)
+    write_snapshot(written, tmp_path, schema=SCHEMA)
+    prices = [(1, 15.0, "red"), (2, 15.0, "blue"), (3, 5.0, "red"), (4, 95.0, None), (5, float("nan"), "blue")]
+    events = spark.createDataFrame([*prices, (6, 5.0, "green")], "event_id int, price double, team string")
+    events.createOrReplaceTempView("events_of_teams")
+    wanted = [(2, "low"), (3, "low"), (4, "high")]
+    m = matcher(tmp_path, namespace_column="team")
+    assert pairs(m.match(events)) == wanted
+    for columns in ((), ("price",), ("price", "team")):
+        marked = events.coalesce(1).select("event_id", m.ids(*columns).alias("who"))
+        assert {row["event_id"]: row["who"] for row in marked.collect()} == {
+            **{id: [] for id in (1, 6)},
+            **{id: [subscription] for id, subscription in wanted},
+            5: None,
+        }
+    m.register(spark, "alerts_of_teams", event_id_type="int")
+    assert pairs(spark.sql("SELECT * FROM alerts_of_teams(TABLE(events_of_teams))")) == wanted
+    reasons = events.where("event_id < 4").select("event_id", m.explain("low", "price").alias("why")).collect()
+    assert {row["event_id"]: "price < 20" in row["why"] for row in reasons} == {1: False, 2: True, 3: False}
+    assert [row[0] for row in events.where("event_id = 4").select(m.explain("low", "price")).collect()] == [None]
+    with pytest.raises(
+        PythonException, match="the events have no column 'team' .namespace_column.; they have event_id"
+    ):
+        spark.sql("SELECT * FROM alerts_of_teams(TABLE(SELECT event_id, price FROM events_of_teams))").collect()
+
+
+@pytest.mark.parametrize("form", ["match", "ids"])
+def test_a_micro_batch_keeps_its_moment(spark: Any, tmp_path: Path, form: str) -> None:
+    """Subscriptions end at a moment that is written with the version: a batch that runs again gives the same rows."""
+    rules, source, checkpoint = tmp_path / "rules", tmp_path / "source", tmp_path / "checkpoint"
+    frame = spark.createDataFrame(
+        [("ends", "price < 10", "2026-01-01T00:00:00Z"), ("stays", "price < 10", None)],
+        "id string, filter string, expires string",
+    )
+    write_snapshot(compile_subscriptions(frame, schema=SCHEMA)[0], rules, schema=SCHEMA)
+    spark.createDataFrame([(1, 5.0)], "event_id long, price double").write.parquet(str(source))
+
+    def run(now: Any) -> list[Any]:
+        m = matcher(rules, now=now)
+        stream = spark.readStream.schema("event_id long, price double").parquet(str(source))
+        exploded = stream.select("event_id", F.explode(m.ids("price")).alias("subscription_id"))
+        rows = m.match(stream) if form == "match" else exploded
+        writer = rows.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start(str(tmp_path / "output")).awaitTermination()
+        return pairs(spark.read.parquet(str(tmp_path / "output")))
+
+    both = [(1, "ends"), (1, "stays")]
+    assert run("2025-01-01T00:00:00Z") == both
+    for noted in [*(checkpoint / "commits").glob("*0*"), *(tmp_path / "output" / "_spark_metadata").glob("*0*")]:
+        noted.unlink()
+    assert run(None) == both
 
 
 @pytest.mark.parametrize("tile_by", [(), ("price",)])

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from tamis.errors import TableError
 from tamis.spark import (
     batch_reports,
+    compile_subscriptions,
     match,
     match_stream,
     prune_snapshots,
@@ -132,6 +133,23 @@ def test_a_stream_without_matches_can_be_read(spark: Any, stream: Stream) -> Non
     stream.run()
     assert stream.delivered() == []
     assert read_rejected(spark, stream.output).count() == 0
+
+
+def test_a_batch_keeps_the_moment_at_which_it_was_begun(spark: Any, stream: Stream) -> None:
+    frame = spark.createDataFrame(
+        [("ends", "TRUE", "2026-01-01T00:00:00Z")], "id string, filter string, expires string"
+    )
+    write_snapshot(compile_subscriptions(frame, schema=SCHEMA)[0], stream.snapshots, schema=SCHEMA)
+    stream.publish(rows(1, seed=16))
+    stream.run(now="2025-01-01T00:00:00Z")
+    for commit in (stream.checkpoint / "commits").glob("*0*"):
+        commit.unlink()
+    shutil.rmtree(stream.output / "batch=0")
+    stream.run()
+    assert stream.delivered() == [(0, "ends")]
+    stream.publish(rows(1, seed=16))
+    stream.run()
+    assert stream.delivered() == [(0, "ends")]  # the second batch was begun when it had ended
 
 
 def test_an_output_belongs_to_one_checkpoint(stream: Stream) -> None:

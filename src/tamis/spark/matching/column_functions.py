@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tamis.engine import Engine
-from tamis.errors import UnknownSubscriptionError
+from tamis.errors import ModelError, UnknownSubscriptionError
 from tamis.model.schema import Schema
 from tamis.model.tables import EventTable
 from tamis.spark.functions.worker_task import WorkerTask
-from tamis.spark.matching.matching import events_of, opened
+from tamis.spark.matching.matching import by_namespace, events_of, opened
 from tamis.spark.matching.pins import pin, pinned_batch
 
 __all__ = ["Lookup", "explained", "matching_ids", "table_function"]
@@ -27,8 +28,11 @@ class Lookup(WorkerTask):
     location: str
     version: str
     pins: str | None
+    #: The moment of a batch query, and that of a micro-batch; None for the moment at which it is pinned.
     now: int
+    pinned_now: int | None
     namespace: str
+    namespace_column: str | None
     schema: str | None
 
     def engine(self) -> Engine:
@@ -36,7 +40,7 @@ class Lookup(WorkerTask):
         batch = pinned_batch() if self.pins is not None else None
         if self.pins is None or batch is None:
             return opened(self.version, self.now)
-        chosen = pin(self.location, self.pins, *batch)
+        chosen = pin(self.location, self.pins, *batch, self.pinned_now)
         return opened(f"{self.location}/{chosen.version}", chosen.now)
 
     def events(self, rows: pa.RecordBatch, engine: Engine) -> EventTable:
@@ -48,19 +52,44 @@ class Lookup(WorkerTask):
         names = [name for name in rows.schema.names if name in schema or name in starts]
         return EventTable.of(rows.select(names), schema)
 
+    def by_namespace(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
+        """Yield each namespace and its rows, None for all of them."""
+        return by_namespace(self.namespaces(rows), self.namespace)
+
+    def namespaces(self, rows: pa.RecordBatch) -> pa.Array | None:
+        """Return the column with the namespace of each row; None if all have the same."""
+        if self.namespace_column is None:
+            return None
+        if self.namespace_column not in rows.schema.names:
+            columns = ", ".join(rows.schema.names)
+            raise ModelError(
+                f"the events have no column {self.namespace_column!r} (namespace_column); they have {columns}"
+            )
+        return rows.column(self.namespace_column).cast(pa.string()).fill_null(self.namespace)
+
 
 def matching_ids(lookup: Lookup, kind: str) -> Callable[[pa.Array], pa.Array]:
     """Return a function from rows to the ids that match each of them."""
 
     def ids(rows: pa.Array) -> pa.Array:
-        engine = lookup.engine()
-        events = lookup.events(pa.RecordBatch.from_struct_array(rows), engine)
-        matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
-        flat = matches.ids.to_arrow(matches.rows[matches.order()]).cast(pa.int64() if kind == "long" else pa.string())
-        mask = pa.array([row in events.bad for row in range(len(rows))], pa.bool_()) if events.bad else None
-        return pa.ListArray.from_arrays(pa.array(matches.offsets, pa.int32()), flat, mask=mask)
+        engine, batch = lookup.engine(), pa.RecordBatch.from_struct_array(rows)
+        parts = list(lookup.by_namespace(batch))
+        if len(parts) == 1:
+            return _ids(lookup, engine, batch, parts[0][0], kind)
+        places = pa.concat_arrays([chosen for _, chosen in parts])
+        lists = [_ids(lookup, engine, batch.take(chosen), namespace, kind) for namespace, chosen in parts]
+        return pa.concat_arrays(lists).take(pc.sort_indices(places))
 
     return ids
+
+
+def _ids(lookup: Lookup, engine: Engine, batch: pa.RecordBatch, namespace: str, kind: str) -> pa.Array:
+    """Return the ids in one namespace that match each row."""
+    events = lookup.events(batch, engine)
+    matches = engine.match_table(events, namespace=namespace, on_bad="skip")
+    flat = matches.ids.to_arrow(matches.rows[matches.order()]).cast(pa.int64() if kind == "long" else pa.string())
+    mask = pa.array([row in events.bad for row in range(batch.num_rows)], pa.bool_()) if events.bad else None
+    return pa.ListArray.from_arrays(pa.array(matches.offsets, pa.int32()), flat, mask=mask)
 
 
 def explained(lookup: Lookup) -> Callable[[pa.Array, pa.Array], pa.Array]:
@@ -68,18 +97,21 @@ def explained(lookup: Lookup) -> Callable[[pa.Array, pa.Array], pa.Array]:
 
     def explain(rows: pa.Array, ids: pa.Array) -> pa.Array:
         engine = lookup.engine()
-        reasons = [_reason(engine, row, id, lookup) for row, id in zip(rows.to_pylist(), ids.to_pylist(), strict=True)]
+        column = lookup.namespaces(pa.RecordBatch.from_struct_array(rows))
+        namespaces = [lookup.namespace] * len(rows) if column is None else column.to_pylist()
+        questions = zip(rows.to_pylist(), ids.to_pylist(), namespaces, strict=True)
+        reasons = [_reason(engine, row, id, namespace) for row, id, namespace in questions]
         return pa.array(reasons, pa.string())
 
     return explain
 
 
-def _reason(engine: Engine, row: dict[str, Any], id: str | int | None, lookup: Lookup) -> str | None:
+def _reason(engine: Engine, row: dict[str, Any], id: str | int | None, namespace: str) -> str | None:
     if id is None:
         return None
     event = {name: value for name, value in row.items() if name in engine.schema}
     try:
-        return str(engine.explain(event, id, namespace=lookup.namespace))
+        return str(engine.explain(event, id, namespace=namespace))
     except UnknownSubscriptionError:
         return None
 
@@ -94,12 +126,13 @@ def table_function(lookup: Lookup, event_id: str, event_id_type: str, kind: str)
         def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
             """Yield the deliveries of a batch."""
             engine = lookup.engine()
-            events = lookup.events(rows, engine)
-            matches = engine.match_table(events, namespace=lookup.namespace, on_bad="skip")
-            event_rows = pa.array(events_of(matches.offsets, slice(0, len(matches))))
-            ids = matches.ids.to_arrow(matches.rows).cast(id_type)
-            named = rows.column(event_id).take(event_rows)
-            named = named.cast(pa.string()) if event_id_type == "string" else named
-            yield pa.table({"event_id": named, "subscription_id": ids})
+            for namespace, chosen in lookup.by_namespace(rows):
+                part = rows if chosen is None else rows.take(chosen)
+                matches = engine.match_table(lookup.events(part, engine), namespace=namespace, on_bad="skip")
+                event_rows = pa.array(events_of(matches.offsets, slice(0, len(matches))))
+                ids = matches.ids.to_arrow(matches.rows).cast(id_type)
+                named = part.column(event_id).take(event_rows)
+                named = named.cast(pa.string()) if event_id_type == "string" else named
+                yield pa.table({"event_id": named, "subscription_id": ids})
 
     return Deliveries

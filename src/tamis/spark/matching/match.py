@@ -135,8 +135,11 @@ class MatchPlan:
         self._payload = payload
         self._ids = T.LongType() if id_kind(self._manifest, version) == "long" else T.StringType()
 
-    def deliveries(self, now: int, *, rejects: bool = False) -> DataFrame:
-        """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``."""
+    def deliveries(self, now: int | None, *, rejects: bool = False) -> DataFrame:
+        """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``.
+
+        ``now`` decides which subscriptions have ended; None, with pins: the moment at which a micro-batch is pinned.
+        """
         kinds = self._events.schema
         fields = [
             T.StructField("event_id", kinds[self._event_id].dataType),

@@ -27,12 +27,10 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_function, id_kind, require
 from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
 from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of, payload_of
+from tamis.spark.matching.pins import PINS
 from tamis.spark.running.small_files import absolute_location
 
 __all__ = ["Matcher", "matcher"]
-
-#: Where micro-batches write which version they used, beside the versions.
-_PINS = "pins"
 
 
 def matcher(
@@ -61,8 +59,8 @@ def matcher(
     schema
         The attributes; that of the snapshot when not given.
     now
-        The moment that decides which subscriptions have ended; when not given, the time of each call, and of each
-        micro-batch.
+        The moment that decides which subscriptions have ended; when not given, the time of each call. A micro-batch is
+        pinned to the moment as to its version, so that it gives the same rows when it runs again.
     pins
         A directory or URI where micro-batches write which version they used; beside the versions when not given.
         All executors must be able to write there.
@@ -115,7 +113,8 @@ class Matcher:
         namespaces = (self.namespace, self.namespace_column)
         counted = self._counted(events, "events")
         plan = MatchPlan(counted, version, self.schema, self.event_id, *namespaces, payload, pins, self.metadata)
-        return self._counted(plan.deliveries(moment_of(self.now)), "deliveries")
+        now = None if pins is not None and self.now is None else moment_of(self.now)
+        return self._counted(plan.deliveries(now), "deliveries")
 
     def split(self, events: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Return (deliveries, quarantine): what `match` gives, and (event_id, reason) of events that do not fit."""
@@ -131,30 +130,36 @@ class Matcher:
     def ids(self, *columns: str) -> Column:
         """Return a column with the ids of the subscriptions that match each row, sorted; null for a row that is bad.
 
-        The attributes are read from the columns named here, or from all. A column of Spark's type GEOMETRY or VARIANT
-        has to be cast first (``ST_AsBinary``, ``CAST(... AS STRING)``).
+        The attributes are read from the columns named here, or from all; ``namespace_column`` is read in any case. A
+        column of Spark's type GEOMETRY or VARIANT has to be cast first (``ST_AsBinary``, ``CAST(... AS STRING)``).
         """
         lookup, kind = self._lookup()
         item = T.LongType() if kind == "long" else T.StringType()
         function = arrow_function(matching_ids(lookup, kind), T.ArrayType(item))
-        return function(F.struct(*(columns or ("*",))))
+        return function(self._struct(columns))
 
     def explain(self, subscription_id: str | int | Column, *columns: str) -> Column:
         """Return a column that says why each row matches a subscription or does not; null if there is no such id."""
         lookup, _ = self._lookup()
         id = subscription_id if isinstance(subscription_id, Column) else F.lit(subscription_id)
         function = arrow_function(explained(lookup), T.StringType())
-        return function(F.struct(*(columns or ("*",))), id)
+        return function(self._struct(columns), id)
 
     def register(self, spark: SparkSession, name: str, *, event_id_type: str = "string") -> None:
         """Make the matcher a table function of SQL: ``SELECT * FROM name(TABLE(events))``.
 
-        Its columns are event_id, which is cast to ``event_id_type``, and subscription_id.
+        Its columns are event_id, which is cast to ``event_id_type``, and subscription_id. A batch query is matched with
+        the version and the moment of this call, a micro-batch with those to which it is pinned.
         """
         lookup, kind = self._lookup()
         handler = table_function(lookup, self.event_id, event_id_type, kind)
         make: Any = F.arrow_udtf
         spark.udtf.register(name, make(handler, returnType=f"event_id {event_id_type}, subscription_id {kind}"))
+
+    def _struct(self, columns: Sequence[str]) -> Column:
+        """Return the named columns as one, with the column of namespaces; without names all columns."""
+        beside = [self.namespace_column] if columns and self.namespace_column not in (None, *columns) else []
+        return F.struct(*(columns or ("*",)), *beside)
 
     def _counted(self, rows: DataFrame, name: str) -> DataFrame:
         """Return the rows, which are counted as they pass if the matcher has metrics."""
@@ -173,15 +178,17 @@ class Matcher:
         where = str(version).rpartition("/")[0] if follows else str(version)
         pins = self._pins(version) if follows else None
         described = None if self.schema is None else self.schema.to_json()
-        fixed = str(version)
-        return Lookup(where, fixed, pins, moment_of(self.now), self.namespace, described), id_kind(manifest, version)
+        now = moment_of(self.now)
+        moments, namespaces = (now, None if self.now is None else now), (self.namespace, self.namespace_column)
+        lookup = Lookup(where, str(version), pins, *moments, *namespaces, described)
+        return lookup, id_kind(manifest, version)
 
     def _follows(self, version: snapshot.Version) -> bool:
         """Whether later versions count: the location is not a version itself."""
         return snapshot.name_of(self.location.rstrip("/")) != snapshot.name_of(version)
 
     def _pins(self, version: snapshot.Version) -> str:
-        return self.pins or f"{str(version).rpartition('/')[0]}/{_PINS}"
+        return self.pins or f"{str(version).rpartition('/')[0]}/{PINS}"
 
 
 def _is_table(name: str) -> bool:

@@ -6,6 +6,7 @@ workers of a host share the pages.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,7 @@ __all__ = [
     "MatchTask",
     "MatchingPace",
     "attributes",
+    "by_namespace",
     "check_batches",
     "delivered",
     "engine_of",
@@ -57,7 +59,8 @@ class MatchTask(WorkerTask):
     schema: str
     #: The attributes whose values the batches carry, in this order after what is beside them.
     names: tuple[str, ...]
-    #: The moment that decides which subscriptions have ended; None when none of the snapshot ever does.
+    #: The moment that decides which subscriptions have ended; None when none of the snapshot ever does, and with
+    #: ``pins`` for the moment at which a micro-batch is pinned.
     now: int | None
     namespace: str
     output: pa.Schema
@@ -83,8 +86,8 @@ def engine_of(task: MatchTask) -> Engine:
         return opened(task.version, task.now)
     batch = pinned_batch()
     if batch is None:  # the same plan outside a stream: nothing runs again
-        return opened(str(newest(task.version)), task.now)
-    chosen = pin(task.version, task.pins, *batch)
+        return opened(str(newest(task.version)), time.time_ns() // 1000 if task.now is None else task.now)
+    chosen = pin(task.version, task.pins, *batch, task.now)
     engine = opened(f"{task.version}/{chosen.version}", chosen.now)
     unread = [name for name in engine.schema if name in task.columns and name not in task.names]
     if unread:
@@ -101,7 +104,9 @@ def match_batches(batches: Iterator[pa.RecordBatch], *, task: MatchTask) -> Iter
     schema, pace = Schema.from_json(task.schema), MatchingPace()
     for batch in batches:
         for part in pace.steps(batch):
-            for namespace, rows in _by_namespace(part, task.namespace):
+            column = part.column(NAMESPACE) if NAMESPACE in part.schema.names else None
+            for namespace, chosen_rows in by_namespace(column, task.namespace):
+                rows = part if chosen_rows is None else part.take(chosen_rows)
                 events = EventTable.of(attributes(rows, task.names), schema)
                 if task.rejects and events.bad:
                     yield rejected(rows, events.bad, task.output)
@@ -151,14 +156,15 @@ def attributes(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=list(names))
 
 
-def _by_namespace(batch: pa.RecordBatch, default: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the events of each namespace; without a column all are of the given one."""
-    if NAMESPACE not in batch.schema.names:
-        yield default, batch
+def by_namespace(column: pa.Array | None, default: str) -> Iterator[tuple[str, pa.Array | None]]:
+    """Yield each namespace of a column and its rows, None for all of them; without a column all have the default."""
+    if column is None or not len(column):
+        yield default, None
         return
-    column = batch.column(NAMESPACE).fill_null(default)
-    for namespace in sorted(pc.unique(column).to_pylist()):
-        yield namespace, batch.filter(pc.equal(column, namespace))
+    column = column.cast(pa.string()).fill_null(default)
+    distinct = sorted(pc.unique(column).to_pylist())
+    for namespace in distinct:
+        yield namespace, None if len(distinct) == 1 else pc.indices_nonzero(pc.equal(column, namespace))
 
 
 def events_of(offsets: npt.NDArray[np.int64], chosen: slice) -> npt.NDArray[np.int64]:

@@ -15,14 +15,20 @@ from functools import lru_cache
 import msgspec
 
 from tamis.engine import snapshot
-from tamis.errors import ModelError
+from tamis.engine.snapshot.object_store import is_remote, local_path
+from tamis.errors import ModelError, SnapshotError
 from tamis.spark.running.small_files import small_files
 
-__all__ = ["Pin", "pin", "pinned_batch"]
+__all__ = ["PINS", "Pin", "pin", "pinned_batch", "pinned_versions"]
 
+#: The folder of pins beside the versions.
+PINS = "pins"
 #: Local properties of a task of a streaming query.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
+#: Batches that Spark keeps in a checkpoint unless told otherwise (``spark.sql.streaming.minBatchesToRetain``).
+_RETAINED = 100
+_PIN = re.compile(r"(?P<query>[0-9a-fA-F-]{1,64})/(?P<batch>[0-9]{1,18})[.]json")
 _QUERY_ID = re.compile(r"[0-9a-fA-F-]{1,64}")
 
 
@@ -47,11 +53,40 @@ def pinned_batch() -> tuple[str, int] | None:
 
 
 @lru_cache(maxsize=64)
-def pin(location: str, pins: str, query: str, batch: int) -> Pin:
-    """Return the pin of a batch, made now if there is none; ``location`` is where the versions are."""
+def pin(location: str, pins: str, query: str, batch: int, now: int | None) -> Pin:
+    """Return the pin of a batch, made now if there is none.
+
+    ``location`` is where the versions are; ``now`` is the moment of a new pin, the present if None.
+    """
     files, name = small_files(pins), f"{query}/{batch}.json"
     data = files.read(name)
     if data is None:
-        chosen = Pin(snapshot.name_of(snapshot.newest(location)), time.time_ns() // 1000)
+        chosen = Pin(snapshot.name_of(snapshot.newest(location)), time.time_ns() // 1000 if now is None else now)
         data = files.create(name, msgspec.json.encode(chosen))
-    return msgspec.json.decode(data, type=Pin)
+    pinned = msgspec.json.decode(data, type=Pin)
+    if not is_remote(location) and not (local_path(location) / pinned.version).is_dir():
+        problem = f"{pinned.version} is gone, and batch {batch} of the query {query} is pinned to it ({pins}/{name})"
+        raise SnapshotError(
+            location, f"{problem}; if no sink has rows of the batch, delete the pin: the newest is used"
+        )
+    return pinned
+
+
+def pinned_versions(pins: str) -> set[str]:
+    """Return the versions that queries may need again: those of the last batch that each of them pinned.
+
+    Spark begins a batch when the one before has ended. Pins that not even a checkpoint which is set back can ask for
+    are removed.
+    """
+    files = small_files(pins)
+    batches: dict[str, list[int]] = {}
+    for match in map(_PIN.fullmatch, files.names()):
+        if match is not None:
+            batches.setdefault(match["query"], []).append(int(match["batch"]))
+    versions = set()
+    for query, numbers in batches.items():
+        last = max(numbers)
+        data = files.read(f"{query}/{last}.json")
+        versions |= set() if data is None else {msgspec.json.decode(data, type=Pin).version}
+        files.delete(f"{query}/{number}.json" for number in numbers if number < last - _RETAINED)
+    return versions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ class SmallFiles(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; absent ones are ignored."""
 
 
 def absolute_location(location: str | Path) -> str:
@@ -82,6 +86,11 @@ class DirectoryFiles:
         files = (path for path in self.directory.rglob("*") if path.is_file() and not path.name.startswith("."))
         return sorted(path.relative_to(self.directory).as_posix() for path in files)
 
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; absent ones are ignored."""
+        for name in names:
+            (self.directory / name).unlink(missing_ok=True)
+
 
 def _draft(path: Path, data: bytes) -> Path:
     """Write the bytes to disk beside a path, under a name of its own."""
@@ -115,3 +124,6 @@ class _StoredFiles:
 
     def names(self) -> list[str]:
         return sorted(entry.name for entry in self.store.list())
+
+    def delete(self, names: Iterable[str]) -> None:
+        self.store.delete(names)

@@ -28,8 +28,10 @@ from tamis.index.registry import DEFAULT_MATCHER
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_form, id_kind, id_type, require
+from tamis.spark.matching.pins import PINS, pinned_versions
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
 from tamis.spark.running.failures import explaining_workers
+from tamis.spark.running.small_files import absolute_location
 from tamis.spark.snapshots.building import BUILT, Build, build_batches, read_built
 from tamis.spark.snapshots.reading import REMOVED, Removal, list_ids, list_subscriptions, note_removed, read_removal
 from tamis.spark.snapshots.summary import copy_summary, write_summary
@@ -212,15 +214,22 @@ def prune_snapshots(
     *,
     keep: int = 2,
     checkpoints: Sequence[str | Path] = (),
+    pins: Sequence[str | Path] = (),
     grace: float | None = None,
 ) -> list[str]:
     """Remove old versions and return their names.
 
-    Kept are the newest ``keep``, those that the streams of the given checkpoints may need again, those a kept
-    version builds upon, and those that may have readers: in a directory readers hold a lock, in an object store a
-    version stays for ``grace`` seconds (a day) after the next one was written.
+    Kept are the newest ``keep``, those that a stream may need again, those a kept version builds upon, and those that
+    may have readers: in a directory readers hold a lock, in an object store a version stays for ``grace`` seconds (a
+    day) after the next one was written.
+
+    A stream of `match_stream` is found by its checkpoint. A stream of `matcher` may need the version to which its last
+    micro-batch is pinned: the pins beside the versions are read, and those in the places of ``pins``. A query that
+    will never start again keeps its version until its folder of pins is deleted.
     """
     needed = {name for checkpoint in checkpoints for name in versions_in_use(checkpoint)}
+    for place in (f"{absolute_location(directory)}/{PINS}", *pins):
+        needed |= pinned_versions(absolute_location(place))
     return snapshot.prune(directory, keep=keep, needed=needed, grace=grace)
 
 

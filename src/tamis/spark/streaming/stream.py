@@ -37,7 +37,7 @@ from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import quoted, require
-from tamis.spark.matching.match import MatchPlan, payload_of
+from tamis.spark.matching.match import MatchPlan, moment_of, payload_of
 from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.running.small_files import absolute_location
 from tamis.spark.sinks.protocol import BatchKey
@@ -60,6 +60,7 @@ def match_stream(
     namespace_column: str | None = None,
     payload: Sequence[str] = (),
     event_time: str | None = None,
+    now: object = None,
     trigger: dict[str, Any] | None = None,
     sink: str | None = None,
 ) -> StreamingQuery:
@@ -67,9 +68,10 @@ def match_stream(
 
     ``trigger`` is what `DataStreamWriter.trigger` takes, such as ``{"processingTime": "10 seconds"}`` or
     ``{"availableNow": True}``; ``event_time`` is a column with the moment an event happened, from which the lag in
-    the reports is counted; the other parameters are those of `match`. Read the result with `read_deliveries` and
-    `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's: limit what a batch takes
-    with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
+    the reports is counted; ``now`` decides which subscriptions have ended, the time at which a batch is begun if it is
+    not given, and is written down with the batch; the other parameters are those of `match`. Read the result with
+    `read_deliveries` and `read_rejected`, and how it goes with `batch_reports`. Back-pressure is the source's: limit
+    what a batch takes with its options (``maxFilesPerTrigger``, ``maxOffsetsPerTrigger``).
 
     ``sink`` names one of those of `write_rows`, and ``output`` is its target then: a Delta table, a table of the
     catalog. Each batch is there once, as the sink promises.
@@ -96,6 +98,7 @@ def match_stream(
         payload,
         event_time,
         sink,
+        None if now is None else moment_of(now),
     )
     writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", log)
     return (writer.trigger(**trigger) if trigger else writer).start()
@@ -125,6 +128,8 @@ class _Stream:
     payload: tuple[str, ...]
     event_time: str | None
     sink: str | None = None
+    #: The moment of every batch that is not begun yet; None for the time at which it begins.
+    now: int | None = None
 
     def run(self, events: DataFrame, batch: int) -> None:
         """Match one micro-batch and put its rows in place, unless they are there."""
@@ -147,7 +152,8 @@ class _Stream:
         data = log.read(name)
         if data is None:
             version = snapshot.name_of(snapshot.newest(self.directory))
-            data = log.create(name, msgspec.json.encode(Begin(batch, version, time.time_ns() // 1000)))
+            now = time.time_ns() // 1000 if self.now is None else self.now
+            data = log.create(name, msgspec.json.encode(Begin(batch, version, now)))
         begin = msgspec.json.decode(data, type=Begin)
         if not is_remote(self.directory) and not (Path(self.directory) / begin.version).is_dir():
             raise SnapshotError(self.directory, f"{begin.version} is gone, and batch {batch} was begun with it")
