@@ -77,9 +77,22 @@ def test_what_is_no_address_of_a_broker_is_refused(tmp_path: Path, command: str,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_a_broker_with_standbys_is_waited_for_and_each_address_is_named(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.cli.broker.consume.PATIENCE", 0.2)
+    monkeypatch.setattr("tamis.cli.broker.at_broker.TAKE_OVER_SECONDS", 0.4)
+    monkeypatch.setenv("TAMIS_URL", "http://127.0.0.1:1 http://127.0.0.1:2")  # as click separates, or with a comma
+    done = CliRunner().invoke(app, command.split())
+    assert (done.exit_code, "within 0.4 s" in done.stderr) == (2, True), done.stderr
+    if command.split()[0] not in ("publish", "subscribe"):
+        assert "http://127.0.0.1:1: connection refused; http://127.0.0.1:2: connection refused" in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_broker_that_is_away_is_named_soon_and_in_plain_words(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tamis.cli.broker.consume.PATIENCE", 0.2)
-    monkeypatch.setattr("tamis.cli.broker.publish.FIRST_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("tamis.cli.broker.at_broker.FIRST_ANSWER_SECONDS", 0.3)
     done = CliRunner().invoke(app, [*command.split(), "--url", "http://127.0.0.1:1"])
     assert (done.exit_code, "connection refused" in done.stderr) == (2, True), done.stderr
     assert "urlopen" not in done.stderr

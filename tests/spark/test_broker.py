@@ -18,7 +18,12 @@ from tamis.errors import EventError, ModelError, SchemaError
 from tamis.runtime.client.http_calls import HttpCalls
 from tamis.spark.broker.rows import batch_of, check_columns, event_of
 from tamis.spark.broker.source import BrokerStreamReader, LogOptions
-from tests.server.processes import BrokerProcess, running, wait_until
+from tests.server.postgres import PostgresServer, needs_postgres, postgres
+from tests.server.processes import HANGS, BrokerProcess, running, wait_until
+from tests.server.test_failover import Pair
+from tests.server.test_programs_at_failover import kill_the_holder
+
+__all__ = ["postgres"]
 
 ROOT = Path(tamis.__file__).parent / "spark"
 COLUMNS = "n long, kind string, at timestamp, weight double"
@@ -36,9 +41,10 @@ def options(broker: BrokerProcess, subscription: str, **more: Any) -> dict[str, 
     return {"url": broker.url, "subscription": subscription, "timeout": "30", **{k: str(v) for k, v in more.items()}}
 
 
-def logged(broker: BrokerProcess, subscription: str) -> Counter[Any]:
+def logged(broker: BrokerProcess | HttpCalls, subscription: str) -> Counter[Any]:
     """Everything that a subscription got, by (kind, n), as often as it got it."""
-    calls, found, after = HttpCalls(broker.url), Counter[Any](), ""
+    calls = broker if isinstance(broker, HttpCalls) else HttpCalls(broker.url)
+    found, after = Counter[Any](), ""
     while (page := calls.read_log(subscription, after=after)).messages:
         found.update((one["event"]["kind"], one["event"]["n"]) for one in page.messages)
         after = page.next
@@ -92,6 +98,37 @@ def test_a_stream_is_processed_once_though_its_last_batch_runs_again(
         assert logged(broker, "cooked") == wanted
     page = calls.read_log("raw", limit=0)
     assert page.acknowledged > page.first  # what Spark has committed was acknowledged
+
+
+@needs_postgres
+def test_a_query_goes_on_when_a_standby_takes_over(spark: Any, postgres: PostgresServer, tmp_path: Path) -> None:
+    """Source and sink are one broker with a standby; the process that serves is killed while the query runs."""
+    pair = Pair(tmp_path, postgres.url).start()
+    calls, url = HttpCalls(pair.urls, patience=HANGS), ",".join(pair.urls)
+
+    def publish(numbers: range) -> None:
+        for n in numbers:
+            calls.publish_once(b'{"kind": "raw", "n": %d}' % n, producer="raw", number=n)
+
+    try:
+        calls.subscribe("cooked", "kind = 'cooked'")
+        source = spark.readStream.format("tamis").schema("n long, kind string").option("filter", "kind = 'raw'")
+        raw = source.options(url=url, subscription="raw", maxEventsPerTrigger="5").load()
+        sink = raw.selectExpr("n", "'cooked' AS kind").writeStream.format("tamis").option("url", url)
+        query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            wait_until(lambda: query.lastProgress is not None or query.exception(), "the query")
+            publish(range(20))
+            wait_until(lambda: logged(calls, "cooked") or query.exception(), "the first rows")
+            kill_the_holder(pair)
+            publish(range(20, 40))
+            wait_until(lambda: len(logged(calls, "cooked")) == 40 or query.exception(), "all rows")
+            assert query.exception() is None
+            assert logged(calls, "cooked") == Counter({("cooked", n): 1 for n in range(40)})
+        finally:
+            query.stop()
+    finally:
+        pair.stop()
 
 
 def test_offsets_are_cursors_and_the_same_give_the_same_rows(broker: BrokerProcess) -> None:

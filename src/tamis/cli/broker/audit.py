@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tamis.cli.broker.at_broker import HERE, Broker, at_broker
 from tamis.cli.options import Json, examples
+
+if TYPE_CHECKING:
+    from tamis.runtime.client.http_calls import HttpCalls
 
 __all__ = ["EPILOG", "audit"]
 
@@ -22,29 +26,25 @@ EPILOG = examples(
 _PAGE = 1_000
 
 
+@at_broker
 def audit(
-    url: Annotated[
-        str, typer.Option("--url", envvar="TAMIS_URL", help="Where the broker is.")
-    ] = "http://127.0.0.1:8080",
-    token: Annotated[
-        str | None, typer.Option("--token", envvar="TAMIS_TOKEN", help="A token that was made with --admin.")
-    ] = None,
+    broker: Broker = HERE,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Read and check the files of a broker that does not run, instead."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many records.")] = 100,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow the token to be sent unencrypted (http) to another machine.")
-    ] = False,
     json: Json = False,
 ) -> None:
-    """Print who did what: subscriptions, refusals, links, tokens, starts and stops; the newest first."""
+    """Print who did what: subscriptions, refusals, links, tokens, starts and stops; the newest first.
+
+    The token must be one that was made with --admin.
+    """
     import itertools
 
     from tamis.cli.screen import make_table, output, plain, write_json_lines
 
-    records = itertools.islice(_records(url, token, limit, insecure) if data is None else _stored(data), limit)
+    records = itertools.islice(_records(broker.calls(), limit) if data is None else _stored(data), limit)
     if json:
         write_json_lines(list(records))
         return
@@ -58,10 +58,8 @@ def audit(
     output().print(table)
 
 
-def _records(url: str, token: str | None, limit: int, insecure: bool) -> Iterator[dict[str, Any]]:
-    from tamis.runtime.client.http_calls import HttpCalls
-
-    calls, next_number = HttpCalls(url, token or "", patience=0.0, insecure=insecure), None
+def _records(calls: HttpCalls, limit: int) -> Iterator[dict[str, Any]]:
+    next_number = None
     while True:
         page = calls.read_audit(before=next_number, limit=min(limit, _PAGE))
         yield from page["deeds"]

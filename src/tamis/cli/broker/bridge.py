@@ -13,6 +13,7 @@ from tamis.cli.options import Json, examples
 if TYPE_CHECKING:
     from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
     from tamis.runtime.bridges.system import System
+    from tamis.runtime.broker_addresses import BrokerAddresses
 
 __all__ = ["KAFKA_EPILOG", "MQTT_EPILOG", "NATS_EPILOG", "app", "kafka", "mqtt", "nats"]
 
@@ -36,7 +37,15 @@ MQTT_EPILOG = examples(
 
 app = typer.Typer(help="Connect a broker with other messaging systems.", rich_markup_mode="rich", no_args_is_help=True)
 
-Url = Annotated[str, typer.Option("--url", "--broker", envvar="TAMIS_URL", help="Where tamis serve is.")]
+Url = Annotated[
+    list[str],
+    typer.Option(
+        "--url",
+        "--broker",
+        envvar="TAMIS_URL",
+        help="Where tamis serve is; repeat it, or use commas, for those of its standbys.",
+    ),
+]
 Subscribe = Annotated[
     list[str] | None,
     typer.Option("--subscribe", metavar="ID=FILTER", help="What goes out; may be repeated."),
@@ -67,7 +76,7 @@ DryRun = Annotated[
 OnlyNew = Annotated[
     bool, typer.Option("--only-new", help="A new bridge starts with the next message and skips older ones.")
 ]
-LOCAL_BROKER = "http://127.0.0.1:8080"
+LOCAL_BROKER = ["http://127.0.0.1:8080"]
 
 
 @app.callback()
@@ -174,7 +183,7 @@ def mqtt(
 
 
 def _plan(
-    url: str,
+    url: list[str],
     name: str,
     sources: list[str] | None,
     subscribe: list[str] | None,
@@ -190,7 +199,9 @@ def _plan(
     from tamis.runtime.bridges.plan import BridgePlan
 
     filters = _filters(subscribe or [])
-    return BridgePlan(url, name, tuple(sources or ()), filters, out, namespace, token, insecure, dead_letters).check()
+    return BridgePlan(
+        tuple(url), name, tuple(sources or ()), filters, out, namespace, token, insecure, dead_letters
+    ).check()
 
 
 def _run(
@@ -216,7 +227,7 @@ def _run(
     def greet(port: int | None) -> None:
         nonlocal has_run
         has_run = True
-        _greet(place, plan.broker, port, json)
+        _greet(place, plan.addresses, port, json)
 
     async def run() -> None:
         system = make(counts)
@@ -276,7 +287,7 @@ def _filters(texts: list[str]) -> dict[str, str]:
     return filters
 
 
-def _greet(place: str, broker: str, port: int | None, json: bool) -> None:
+def _greet(place: str, broker: BrokerAddresses, port: int | None, json: bool) -> None:
     from tamis.cli.screen import output, write_json_lines
 
     if json:

@@ -114,7 +114,8 @@ def _change(calls: HttpCalls, method: str, target: str, settings: dict[str, Any]
     if not name.strip() or not name.isprintable():
         raise ModelError(f"BROKER: expected the name of the broker at the other end, got {name!r}")
     path = f"/v1/links/{quote(name, safe='')}" + (f"/{action}" if action else "")
-    answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=msgspec.json.encode(settings or {})))
+    body = msgspec.json.encode(settings or {})
+    answer: dict[str, Any] = msgspec.json.decode(calls.call(method, path, body=body, may_repeat=False))
     return answer
 
 

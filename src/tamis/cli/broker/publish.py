@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tamis.cli.broker.at_broker import FIRST_ANSWER_SECONDS, HERE, Broker, Namespace, at_broker
+from tamis.cli.broker.at_broker import HERE, Broker, Namespace, at_broker
 from tamis.cli.options import Json, examples
 
 __all__ = ["PUBLISH_EPILOG", "SUBSCRIBE_EPILOG", "publish", "subscribe"]
@@ -44,7 +44,9 @@ def publish(
     from tamis.runtime.client.connecting import connect
 
     count = 0
-    with connect(broker.url, token=broker.token, insecure=broker.insecure, timeout=FIRST_ANSWER_SECONDS) as client:
+    with connect(
+        broker.url, token=broker.token, insecure=broker.insecure, timeout=broker.first_answer_seconds
+    ) as client:
         for batch in _batches(_read(events)):
             client.publish(batch, namespace=namespace)
             count += len(batch)
@@ -79,7 +81,7 @@ def subscribe(
     from tamis.runtime.client.connecting import connect
 
     with connect(
-        broker.url, token=broker.token, client=client, insecure=broker.insecure, timeout=FIRST_ANSWER_SECONDS
+        broker.url, token=broker.token, client=client, insecure=broker.insecure, timeout=broker.first_answer_seconds
     ) as connected:
         names = [name.strip() for name in fields.split(",")] if fields else []
         subscription = connected.subscribe(filter, id=id, durable=durable, namespace=namespace, fields=names)

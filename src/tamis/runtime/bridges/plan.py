@@ -12,6 +12,7 @@ from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.routing.edge.limits import MAX_NAME
 from tamis.runtime.bridges.content import check_template
 from tamis.runtime.bridges.dead_letters import check_dead_letters
+from tamis.runtime.broker_addresses import BrokerAddresses
 
 __all__ = ["BridgeCounts", "BridgePlan"]
 
@@ -20,7 +21,8 @@ __all__ = ["BridgeCounts", "BridgePlan"]
 class BridgePlan:
     """What a bridge does; ``subscriptions`` are filters by id, and their matches go to the template ``out``."""
 
-    broker: str
+    #: Its address, or several: those of the broker and its standbys.
+    broker: str | tuple[str, ...]
     name: str = "bridge"
     #: What is read of the other system: topics or subjects.
     sources: tuple[str, ...] = ()
@@ -32,6 +34,11 @@ class BridgePlan:
     insecure: bool = False
     #: Where messages go that can never be handed over; None: they are counted only.
     dead_letters: Path | None = None
+
+    @property
+    def addresses(self) -> BrokerAddresses:
+        """Where the broker is."""
+        return BrokerAddresses(self.broker)
 
     def check(self) -> BridgePlan:
         """Return this plan; `ModelError` says what is missing or wrong."""

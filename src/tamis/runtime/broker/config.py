@@ -24,7 +24,7 @@ from tamis.routing.edge.backlogs import MAX_BACKLOG_BYTES
 from tamis.routing.edge.limits import MAX_BACKLOG, MAX_CONNECTIONS, MAX_CONNECTIONS_OF_ADDRESS
 from tamis.routing.policies import CellOptions, Policy, find_policy
 from tamis.routing.webhooks.rules import WebhookRules
-from tamis.runtime.broker_url import check_broker_url
+from tamis.runtime.broker_addresses import check_broker_url
 from tamis.runtime.client.clear_text import check_encrypted, is_loopback
 
 __all__ = [

@@ -30,8 +30,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.cursor import Cursor
 from tamis.routing import messages as m
-from tamis.runtime.broker_url import check_broker_url
-from tamis.runtime.client.clear_text import check_encrypted
+from tamis.runtime.broker_addresses import BrokerAddresses
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.deliveries import ClientSubscription
 from tamis.runtime.client.session import ClientSession, Reader
@@ -61,15 +60,10 @@ _GONE_FOR_GOOD = 1008
 class _Door:
     """The addresses of a broker, and how to connect; ``timeout`` is in seconds."""
 
-    urls: tuple[str, ...]
+    addresses: BrokerAddresses
     token: str | None
     timeout: float
     ssl: ssl.SSLContext | None
-
-    @property
-    def has_others(self) -> bool:
-        """Whether the broker may be at another address."""
-        return len(self.urls) > 1
 
 
 class _CursorFile:
@@ -109,22 +103,18 @@ class Client:
         insecure: bool = False,
     ) -> None:
         demand_server("tamis.connect")
-        urls = (url,) if isinstance(url, str) else tuple(url)
-        for address in urls:
-            check_encrypted(address, token, insecure=insecure)
-            check_broker_url(address)
-        if not urls:
-            raise ModelError("name the address of a broker, or several of the same broker")
+        addresses = BrokerAddresses(url)
+        addresses.check(token, insecure=insecure)
         self.name = client or f"client-{secrets.token_hex(8)}"
-        self._door = _Door(urls, token, timeout, ssl)
+        self._door = _Door(addresses, token, timeout, ssl)
         self._file = None if cursor_file is None else _CursorFile(Path(cursor_file))
         self._is_replay = replay_after is not None
         cursor = self._file.read() if self._file is not None else None
         if replay_after is not None:
             cursor = Cursor.parse(replay_after, "replay_after")
         self._session = ClientSession(self.name, cursor, round(time.time() * 1e6))
-        #: Which address is tried now, and why the last attempt failed.
-        self._turn, self._trouble = 0, ""
+        #: Why the last attempt failed.
+        self._trouble = ""
         self._news = asyncio.Event()
         self._room = asyncio.Condition()
         #: Why the connection ended for good; every later call raises it.
@@ -167,7 +157,7 @@ class Client:
     @property
     def url(self) -> str:
         """Where the broker is: the address that was tried last."""
-        return self._door.urls[self._turn % len(self._door.urls)]
+        return self._door.addresses.current
 
     @property
     def cursor(self) -> str:
@@ -329,9 +319,9 @@ class Client:
             except wire_errors as error:  # the wire broke: connect again
                 self._trouble = words_of_failure(error)
             self._session.link.lost()
-            self._turn += 1
+            self._door.addresses.leave(self.url)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = longer_pause(pause, len(self._door.urls))
+            pause = longer_pause(pause, len(self._door.addresses))
 
     async def _converse(self) -> None:
         """Exchange messages with the broker until the wire breaks."""
@@ -340,8 +330,8 @@ class Client:
         query = {"client": self.name} | ({"after": self.cursor} if self._is_replay else {})
         url = f"{websocket_url(self.url)}?{urlencode(query, quote_via=quote)}"
         door = self._door
-        timeout = min(door.timeout, ATTEMPT_SECONDS) if door.has_others else door.timeout
-        beat = BEAT if door.has_others else None
+        timeout = min(door.timeout, ATTEMPT_SECONDS) if door.addresses.has_others else door.timeout
+        beat = BEAT if door.addresses.has_others else None
         async with dial(url, door.token, max_size=MAX_PACKET, timeout=timeout, ssl=door.ssl, beat=beat) as socket:
             writer = asyncio.create_task(self._write(socket))
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ WAIT = 15.0
 
 
 def consume(
-    url: str,
+    url: str | Sequence[str],
     id: str,
     *,
     consumer: str,
@@ -36,7 +36,8 @@ def consume(
     Parameters
     ----------
     url, id
-        The broker and the subscription, which was made over HTTP or by `tamis apply`.
+        The broker and the subscription, which was made over HTTP or by `tamis apply`. Several addresses are those of
+        the broker and its standbys.
     consumer
         The name of this program; each program of the group has another one.
     seconds
@@ -90,7 +91,7 @@ class Consumer:
     def take(self, *, wait: float = 0.0) -> list[SharedDelivery]:
         """Return messages that no other consumer holds; waits up to ``wait`` seconds for the first."""
         request = {"consumer": self.name, "limit": self.batch, "seconds": self.seconds, "wait": wait}
-        messages = self._post("take", request)["messages"]
+        messages = self._post("take", request, wait)["messages"]
         if gaps := [message["cursor"] for message in messages if "gap" in message]:  # a gap has no event to deal with
             self.settle(acknowledge=gaps)
         return [
@@ -122,9 +123,9 @@ class Consumer:
     def _path(self, action: str) -> str:
         return f"/v1/subscriptions/{quote(self.id, safe='')}/{action}"
 
-    def _post(self, action: str, body: Any) -> Any:
-        query = {"namespace": self.calls.namespace}
-        return msgspec.json.decode(self.calls.call("POST", self._path(action), query, msgspec.json.encode(body)))
+    def _post(self, action: str, body: Any, wait: float = 0.0) -> Any:
+        query, content = {"namespace": self.calls.namespace}, msgspec.json.encode(body)
+        return msgspec.json.decode(self.calls.call("POST", self._path(action), query, content, wait=wait))
 
 
 def _chosen(cursors: list[str] | None, upto: str | None) -> dict[str, Any]:

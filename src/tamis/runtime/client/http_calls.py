@@ -1,7 +1,8 @@
 """A broker over plain HTTP, for programs that keep their own place: read by cursor, acknowledge, publish once.
 
-Every call here may be made twice with the effect of one, so a call that fails on the way is made again, with growing
-pauses, until ``patience`` is over: callers do not notice a restart of the broker. Only the standard library is
+Nearly every call may be made twice with the effect of one, so a call that fails on the way is made again, with growing
+pauses, until ``patience`` is over: callers do not notice a restart of the broker. With several addresses, those of a
+broker and its standbys, each is tried in turn, and callers do not notice a take-over. Only the standard library is
 needed, for this runs in Spark's workers, too.
 """
 
@@ -11,7 +12,7 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -20,20 +21,25 @@ import msgspec
 
 from tamis.errors import ConnectionLostError, RefusedError
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.runtime.broker_url import check_broker_url
-from tamis.runtime.client.clear_text import check_encrypted
-from tamis.runtime.dialling import words_of_failure
+from tamis.runtime.broker_addresses import BrokerAddresses
+from tamis.runtime.dialling import longer_pause, words_of_failure
 
 __all__ = ["HttpCalls", "LogPage"]
 
-#: Seconds before a call is made again, at first and at most, and until one counts as lost.
-FIRST_PAUSE, LONGEST_PAUSE, DEADLINE = 0.05, 2.0, 30.0
+#: Seconds before a call is made again at first, and until one counts as lost.
+FIRST_PAUSE, DEADLINE = 0.05, 30.0
+
+#: The same with several addresses: a broker that hangs is left after this time.
+DEADLINE_OF_SEVERAL = 10.0
 
 #: Seconds for a connection: the host may be away, and then nothing says so.
 CONNECT_SECONDS = 5.0
 
 #: Statuses after which the same call may succeed later: the broker starts, or its disk is full.
 _LATER = frozenset({502, 503, 504, 507})
+
+#: Those of a proxy before the broker, which may have passed the call on.
+_OF_A_PROXY = frozenset({502, 504})
 
 
 class LogPage(msgspec.Struct, frozen=True):
@@ -48,9 +54,9 @@ class LogPage(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class HttpCalls:
-    """Calls to the broker at ``url`` about one namespace."""
+    """Calls about one namespace to the broker at ``url``; several addresses are its own and those of its standbys."""
 
-    url: str
+    url: str | Sequence[str]
     token: str = field(default="", repr=False)
     namespace: str = DEFAULT_NAMESPACE
     #: Seconds to go on trying.
@@ -59,10 +65,12 @@ class HttpCalls:
     insecure: bool = False
     #: Called when a call fails on the way and is made again, once for each call; the text says why.
     on_trouble: Callable[[str], object] | None = field(default=None, repr=False, compare=False)
+    #: Where the broker is.
+    addresses: BrokerAddresses = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_encrypted(self.url, self.token, insecure=self.insecure)
-        check_broker_url(self.url, with_websockets=False)
+        object.__setattr__(self, "addresses", BrokerAddresses(self.url))
+        self.addresses.check(self.token, insecure=self.insecure, with_websockets=False)
 
     def subscribe(self, id: str, filter: str) -> None:
         """Make a durable subscription, unless it exists; an existing one must have the same filter."""
@@ -126,33 +134,58 @@ class HttpCalls:
         query: dict[str, str] | None = None,
         body: bytes | None = None,
         kind: str = "application/json",
+        *,
+        wait: float = 0.0,
+        may_repeat: bool = True,
     ) -> bytes:
-        """Return the body of the broker's answer; `RefusedError` has its status and reason."""
-        url = self.url.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
-        request = urllib.request.Request(url, body, {"Content-Type": kind}, method=method)
-        if self.token:
-            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        """Return the body of the broker's answer; `RefusedError` has its status and reason.
+
+        ``wait``: seconds for which the broker may keep the call waiting. A call with ``may_repeat=False`` is made
+        again only if the broker cannot have received the one before.
+        """
+        target = path + (f"?{urlencode(query)}" if query else "")
+        is_impatient = self.addresses.has_others and may_repeat
+        deadline = wait + DEADLINE_OF_SEVERAL if is_impatient else DEADLINE
         pause, end, tell = FIRST_PAUSE, time.monotonic() + self.patience, self.on_trouble
+        problems: dict[str, str] = {}
         while True:
-            problem = ""
+            url, is_uncertain = self.addresses.current, False
+            request = urllib.request.Request(url.rstrip("/") + target, body, {"Content-Type": kind}, method=method)
+            if self.token:
+                request.add_unredirected_header("Authorization", f"Bearer {self.token}")
             try:
-                with _opener.open(request, timeout=DEADLINE) as answer:
+                with _opener.open(request, timeout=deadline) as answer:
                     return bytes(answer.read())
             except urllib.error.HTTPError as error:
-                problem = _reason(error)
+                problems[url] = _reason(error)
                 if error.code not in _LATER:
-                    raise RefusedError(error.code, problem) from None
+                    raise RefusedError(error.code, problems[url]) from None
+                is_uncertain = error.code in _OF_A_PROXY
             except (OSError, http.client.HTTPException) as error:
+                is_uncertain = not isinstance(error, urllib.error.URLError)  # the whole request was sent
                 reason = error.reason if isinstance(error, urllib.error.URLError) else error
-                problem = words_of_failure(reason) if isinstance(reason, Exception) else str(reason)
+                problems[url] = words_of_failure(reason) if isinstance(reason, Exception) else str(reason)
+            if is_uncertain and not may_repeat:
+                raise ConnectionLostError(url, f"no answer: {problems[url]}; it may have done what it was asked")
+            self.addresses.leave(url)
+            if len(problems) < len(self.addresses):
+                continue
+            trouble = _joined(problems)
             if time.monotonic() + pause > end:
                 within = f" within {self.patience:g} s" if self.patience else ""
-                raise ConnectionLostError(self.url, f"no answer{within}: {problem}")
+                raise ConnectionLostError(str(self.addresses), f"no answer{within}: {trouble}")
             if tell is not None:
-                tell(problem)
+                tell(trouble)
                 tell = None
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = longer_pause(pause, len(self.addresses))
+
+
+def _joined(problems: dict[str, str]) -> str:
+    """Return why each address did not answer; the only one is not named."""
+    if len(problems) == 1:
+        return next(iter(problems.values()))
+    return "; ".join(f"{url}: {problem}" for url, problem in problems.items())
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

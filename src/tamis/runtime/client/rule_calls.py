@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from tamis.errors import RefusedError
+from tamis.errors import ConnectionLostError, RefusedError
 from tamis.files.rule_sets import DELIVERY_OPTIONS, SET, FileRule, Plan, changed_options
 from tamis.runtime.client.http_calls import HttpCalls
 
@@ -60,12 +60,26 @@ class RuleCalls:
     def _add(self, rules: Sequence[FileRule]) -> None:
         """Add rules, all or none; an error names the rule that the broker refuses, and its place."""
         try:
-            self.calls.call("POST", "/v1/subscriptions", body=msgspec.json.encode([_document(rule) for rule in rules]))
+            self._post(msgspec.json.encode([_document(rule) for rule in rules]), rules[0])
         except RefusedError as error:
             row = _ROW.match(error.reason)
             if row is None or int(row[1]) >= len(rules):
                 raise
             raise _about(rules[int(row[1])], error.code, row[2]) from None
+
+    def _post(self, body: bytes, first: FileRule) -> None:
+        """Post rules; if the broker may have them although it did not answer, look for the first of them."""
+        for is_last in (False, True):
+            try:
+                self.calls.call("POST", "/v1/subscriptions", body=body, may_repeat=False)
+            except ConnectionLostError:
+                if is_last or not self.calls.addresses.has_others:
+                    raise
+                rule = self._find(first)
+                if rule is not None and rule.metadata.get(SET) == self.set_name:
+                    return
+            else:
+                return
 
     def _call_about(self, rule: FileRule, method: str, path: str, body: Any = None) -> bytes:
         """Return the answer to a request about one rule; an error names the rule and its place."""

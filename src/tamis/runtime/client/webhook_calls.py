@@ -30,7 +30,7 @@ class WebhookCalls:
 
     def rotate(self, id: str, **settings: Any) -> dict[str, Any]:
         """Sign with a new secret, and for ``overlap`` seconds with the former one, too."""
-        return self._call("POST", id, "/rotate", settings)
+        return self._call("POST", id, "/rotate", settings, may_repeat=False)  # a second one would end the overlap
 
     def suspend(self, id: str) -> dict[str, Any]:
         """Send nothing until `resume` is called."""
@@ -42,7 +42,7 @@ class WebhookCalls:
 
     def remove(self, id: str) -> None:
         """Send nothing more; the subscription stays."""
-        self._call("DELETE", id)
+        self._call("DELETE", id, may_repeat=False)
 
     def all(self) -> Iterator[dict[str, Any]]:
         """Yield the webhooks that the token may see, of all namespaces."""
@@ -52,9 +52,11 @@ class WebhookCalls:
             yield from page["webhooks"]
             after = page["next"]
 
-    def _call(self, method: str, id: str, action: str = "", body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _call(
+        self, method: str, id: str, action: str = "", body: dict[str, Any] | None = None, *, may_repeat: bool = True
+    ) -> dict[str, Any]:
         path = f"/v1/subscriptions/{quote(id, safe='')}/webhook{action}"
         data = None if body is None else msgspec.json.encode(body)
-        answer = self.calls.call(method, path, {"namespace": self.calls.namespace}, data)
+        answer = self.calls.call(method, path, {"namespace": self.calls.namespace}, data, may_repeat=may_repeat)
         document: dict[str, Any] = msgspec.json.decode(answer) if answer else {}
         return document

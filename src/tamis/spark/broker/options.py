@@ -13,7 +13,7 @@ __all__ = ["calls_of", "whole_number"]
 
 def calls_of(options: Mapping[str, str]) -> HttpCalls:
     """Return how to reach the broker: options ``url``, ``token``, ``namespace``, ``timeout`` and ``insecure``."""
-    url = options.get("url", "")
+    url = options.get("url", "")  # with standbys: several, with commas between
     if not url.startswith(("http://", "https://")):
         raise ModelError(f"option url: expected a broker's http://host:port, got {url!r}")
     namespace = options.get("namespace", DEFAULT_NAMESPACE)
