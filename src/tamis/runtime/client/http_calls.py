@@ -149,24 +149,15 @@ class HttpCalls:
         pause, end, tell = FIRST_PAUSE, time.monotonic() + self.patience, self.on_trouble
         problems: dict[str, str] = {}
         while True:
-            url, is_uncertain = self.addresses.current, False
+            url = self.addresses.current
             request = urllib.request.Request(url.rstrip("/") + target, body, {"Content-Type": kind}, method=method)
-            if self.token:
-                request.add_unredirected_header("Authorization", f"Bearer {self.token}")
             try:
-                with _opener.open(request, timeout=deadline) as answer:
-                    return bytes(answer.read())
-            except urllib.error.HTTPError as error:
-                problems[url] = _reason(error)
-                if error.code not in _LATER:
-                    raise RefusedError(error.code, problems[url]) from None
-                is_uncertain = error.code in _OF_A_PROXY
-            except (OSError, http.client.HTTPException) as error:
-                is_uncertain = not isinstance(error, urllib.error.URLError)  # the whole request was sent
-                reason = error.reason if isinstance(error, urllib.error.URLError) else error
-                problems[url] = words_of_failure(reason) if isinstance(reason, Exception) else str(reason)
-            if is_uncertain and not may_repeat:
-                raise ConnectionLostError(url, f"no answer: {problems[url]}; it may have done what it was asked")
+                return self._try(request, deadline)
+            except _NoAnswerError as error:
+                problems[url] = error.problem
+                if error.is_uncertain and not may_repeat:
+                    problem = f"no answer: {error.problem}; it may have done what it was asked"
+                    raise ConnectionLostError(url, problem) from None
             self.addresses.leave(url)
             if len(problems) < len(self.addresses):
                 continue
@@ -179,6 +170,33 @@ class HttpCalls:
                 tell = None
             time.sleep(pause)
             pause = longer_pause(pause, len(self.addresses))
+
+    def _try(self, request: urllib.request.Request, deadline: float) -> bytes:
+        """Send a request once; `_NoAnswerError` unless the broker answers it for good."""
+        if self.token:
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        try:
+            with _opener.open(request, timeout=deadline) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code not in _LATER:
+                raise RefusedError(error.code, _reason(error)) from None
+            raise _NoAnswerError(_reason(error), is_uncertain=error.code in _OF_A_PROXY) from None
+        except urllib.error.URLError as error:  # it was not sent as a whole
+            reason = error.reason
+            problem = words_of_failure(reason) if isinstance(reason, Exception) else str(reason)
+            raise _NoAnswerError(problem, is_uncertain=False) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _NoAnswerError(words_of_failure(error), is_uncertain=True) from None
+
+
+class _NoAnswerError(Exception):
+    """A broker did not answer, or will later; ``is_uncertain``: it may have received the request."""
+
+    def __init__(self, problem: str, *, is_uncertain: bool) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.is_uncertain = is_uncertain
 
 
 def _joined(problems: dict[str, str]) -> str:
