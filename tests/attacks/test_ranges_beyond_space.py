@@ -1,8 +1,9 @@
-"""Attack: a neighbouring broker announces ranges of keys that lie beyond the content space, or filters that are none.
+"""Attack: a neighbouring broker sends what no broker sends.
 
-The frame is well formed, so it is read; the error used to come while it was applied, which stopped the broker. The
-neighbour sends the same message again after the restart, so the broker stopped again. The link must be cut, nothing of
-the message may be applied, and the broker must serve its clients.
+It announces ranges of keys that lie beyond the content space or filters that are none, subscribes like a client, or
+counts to 2**64. The frame is well formed, so it is read; the error used to come while it was applied, which stopped the
+broker, or the broker stored it and did not start again. The link must be cut with a line in the log, nothing of the
+message may be applied, and the broker must serve its clients and start again.
 """
 
 from __future__ import annotations
@@ -41,6 +42,21 @@ UPDATES = {
         1, replace=True, ranges=(m.Ranges("a", plan(INSIDE, NOTHING)), m.Ranges("b", plan(BEYOND, NOTHING)))
     ),
     "no plan": m.Update(1, replace=True, ranges=(m.Ranges("default", b"MICS1\xff\xff\xff\xff"),)),
+    "a subscription like a client's": m.Subscribe("s", b"true"),
+    "the end of a subscription": m.Unsubscribe("s"),
+    "a number beyond 64 bits": m.Update(2**63, replace=True),
+    "a number below 0": m.Confirm(-1),
+    "a gap of more events than there are numbers": m.LinkGap("default", m.EventId("a", 1, 1), 2**64 - 1),
+    "an event whose number is beyond 64 bits": m.Publish(m.Published(m.EventId("a", 1, 2**63), "default", b"\x80")),
+    "an event with a long publisher": m.Publish(m.Published(m.EventId("a" * 100_000, 1, 1), "default", b"\x80")),
+    "an event in a long namespace": m.Publish(m.Published(m.EventId("a", 1, 1), "d" * 100_000, b"\x80")),
+    "an event of more bytes than one has": m.Publish(
+        m.Published(m.EventId("a", 1, 1), "default", b"\x80" + bytes(2**20))
+    ),
+    "an entry in a namespace that cannot be printed": m.Update(1, (m.Entry("k", "a\0b", b"true"),)),
+    "an entry without a key": m.Update(1, (m.Entry("", "default", b"true"),)),
+    "an entry with a long key": m.Update(1, (m.Entry("k" * 100_000, "default", b"true"),)),
+    "a key twice": m.Update(1, (m.Entry("k", "default", b"true"),) * 2),
     "a filter that is not UTF-8": m.Update(1, (m.Entry("k", "default", b'"\xff"'),)),
     "a filter that is deep": m.Update(1, (m.Entry("k", "default", b"[" * 100_000),)),
     "a filter of half a character": m.Update(1, (m.Entry("k", "default", rb'{"op":"\ud800","args":[1]}'),)),
@@ -68,7 +84,9 @@ def test_the_link_is_cut_and_the_broker_goes_on(linked: BrokerProcess, name: str
                 await wire.say(m.encode(UPDATES[name]))
                 assert await asyncio.wait_for(wire.closing(), 60)
 
+    n_lines = linked.log().count("link 'evil': ")
     run(story())
+    assert linked.log().count("link 'evil': ") == n_lines + 2
     assert ask(f"{linked.url}/healthz").status == 200
     assert linked.process is not None
     assert linked.process.poll() is None
@@ -85,6 +103,12 @@ def test_nothing_of_a_refused_update_is_applied(linked: BrokerProcess) -> None:
             return wire.said - before
 
     assert run(story()) == 0
+
+
+def test_the_broker_starts_again(linked: BrokerProcess) -> None:
+    linked.stop()
+    linked.start().wait_until_ready()
+    assert ask(f"{linked.url}/healthz").status == 200
 
 
 def test_a_good_update_is_taken(linked: BrokerProcess) -> None:

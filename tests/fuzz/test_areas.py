@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.fuzz import bodies, configurations, frames, geometry, harness, language, mqtt, tokens
+from tests.fuzz import bodies, configurations, frames, geometry, harness, language, mqtt, neighbours, tokens
 from tests.fuzz.harness import Area
 
 #: The areas with the inputs of a short run: about a second each.
@@ -17,6 +17,7 @@ SHORT = {
     frames.AREA: 1_500,
     geometry.AREA: 700,
     mqtt.AREA: 2_000,
+    neighbours.AREA: 250,
     tokens.AREA: 250,
 }
 
@@ -25,7 +26,7 @@ PART = 100_000
 
 #: Parts of 100,000 inputs: ten million frames, bodies and texts; configurations once.
 LONG = [(frames.AREA, part) for part in range(100)] + [(bodies.AREA, part) for part in range(100)]
-LONG += [(area, 0) for area in (configurations.AREA, geometry.AREA, mqtt.AREA, tokens.AREA)]
+LONG += [(area, 0) for area in (configurations.AREA, geometry.AREA, mqtt.AREA, neighbours.AREA, tokens.AREA)]
 
 
 @pytest.mark.parametrize("area", SHORT, ids=lambda area: area.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tamis.errors import RemoteProtocolError
+from tamis.node.vocabulary import Count
 
 __all__ = ["VERSION", "Frame", "decode_frame", "encode_frame"]
 
@@ -19,10 +20,10 @@ VERSION = 1
 class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """``seq`` numbers the messages of a stream from 1 (0: no message); ``ack`` is the last one received in order."""
 
-    epoch: int
-    to: int
-    seq: int
-    ack: int
+    epoch: Count
+    to: Count
+    seq: Count
+    ack: Count
     body: bytes = b""
 
 

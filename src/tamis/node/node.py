@@ -49,6 +49,8 @@ class Transaction:
     again: bool = False
     #: ``{link: reason}`` of the streams that have ended: their connections must be closed.
     left: dict[Link, str] = field(default_factory=dict)
+    #: Why the other end broke the protocol with its message, which was not applied: raise it after the commit.
+    fault: RemoteProtocolError | None = None
 
     def join(self, other: Transaction) -> Transaction:
         """Add the result of another call, to be committed in the same step; the first answer counts."""
@@ -64,8 +66,10 @@ class Transaction:
 class Node(Generic[AnyCore]):
     """A core and its link ends.
 
-    A call that raises has changed nothing on disk, but the node must no longer be used: start it again from its disk. A
-    neighbour that breaks the protocol (`RemoteProtocolError`) will send the same again, so close its connection.
+    A call that raises has changed nothing on disk, but the node must no longer be used: start it again from its disk.
+    `RemoteProtocolError` is the exception: nothing changed in memory either, and the other end broke the protocol. If
+    its frame was in order and its message was not, the transaction has that error as its ``fault``: acknowledgements
+    and a new life count, the message does not. The other end will send the same again, so close its connection.
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node continues that life instead. With a ``quota`` the core is notified when the outbox of a link
@@ -198,16 +202,17 @@ class Node(Generic[AnyCore]):
             end.before = None
             del self._removed[link]
             step.transaction.changes.append(records.REMOVED.drop(link))
-        step.acknowledge(end, frame.ack)
-        if word is not None:
-            self._handle(step, word, link)
-        if frame.seq:
-            step.transaction.links.add(link)
+        try:
             if only_epoch is None:
                 end.demand_no_hole(frame)
-            if end.accept(frame):
-                step.moved.add(link)
-                self._take(step, message, end)
+            step.acknowledge(end, frame.ack)
+            if word is not None:
+                self._handle(step, word, link)
+            if frame.seq:
+                step.transaction.links.add(link)
+                self._take(step, message, frame, end)
+        except RemoteProtocolError as error:
+            step.transaction.fault = error
         return step.done()
 
     def submit(self, message: Any, *, sender: Link, now: float) -> Transaction:
@@ -216,10 +221,14 @@ class Node(Generic[AnyCore]):
         self._handle(step, message, sender)
         return step.done()
 
-    def _take(self, step: _Step, message: Any, end: StreamEnd) -> None:
+    def _take(self, step: _Step, message: Any, frame: Frame, end: StreamEnd) -> None:
+        """Pass the core a message if it is the next one; it counts as received only if the core applies it."""
+        if not end.accept(frame):
+            return
+        step.moved.add(end.link)
         try:
             self._handle(step, message, end.link)
-        except RemoteProtocolError:  # the core did not apply it: it must not count as received
+        except RemoteProtocolError:
             end.received -= 1
             raise
 

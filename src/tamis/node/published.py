@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tamis.node.vocabulary import Count
+
 __all__ = ["EventId", "Published"]
 
 
@@ -11,8 +13,8 @@ class EventId(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """The publisher of an event, the life of the publisher, and the number of the event in that life."""
 
     publisher: str
-    epoch: int
-    seq: int
+    epoch: Count
+    seq: Count
 
 
 class Published(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -170,17 +170,21 @@ class StreamEnd:
         return LinkFull(n, size) if self.is_full else LinkFree()
 
     def demand_no_hole(self, frame: Frame) -> None:
-        """Raise `RemoteProtocolError` if messages are missing before this one: the other end has dropped them.
+        """Raise `RemoteProtocolError` if this end lacks messages that the other end sent, or has received from it.
 
-        A connection begins after the last acknowledged message, so the disk of this end has lost messages that this
-        end acknowledged.
+        A connection begins after the last acknowledged message, so the disk of this end has lost messages.
         """
         if frame.seq > self.received + 1:
-            raise RemoteProtocolError(
-                self.link,
-                f"message {frame.seq} came, {self.received + 1} is next: the disk of this broker is older than the "
-                "link; stop the broker and run `tamis serve restore` with a backup or with the data directory itself",
-            )
+            problem = f"message {frame.seq} came, {self.received + 1} is next"
+        elif frame.ack > self.sent:
+            problem = f"it acknowledges message {frame.ack}, the last one is {self.sent}"
+        else:
+            return
+        raise RemoteProtocolError(
+            self.link,
+            f"{problem}: the disk of this broker is older than the link; stop the broker and run `tamis serve restore` "
+            "with a backup or with the data directory itself",
+        )
 
     def accept(self, frame: Frame) -> bool:
         """Whether a frame carries the next message; it then counts as received."""

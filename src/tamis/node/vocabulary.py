@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from tamis.errors import RemoteProtocolError
 
-__all__ = ["Vocabulary"]
+__all__ = ["MAX_COUNT", "Count", "Vocabulary"]
+
+#: The largest number in a message: numbers that are added to it still fit the 64 bits of messages and stores.
+MAX_COUNT: Final = 1 << 62
+
+#: A number in a message that counts something: messages, lives, microseconds. Others are refused as they are decoded.
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
 
 AnyMessage = TypeVar("AnyMessage")
 

@@ -23,7 +23,7 @@ import msgspec
 
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.published import EventId, Published
-from tamis.node.vocabulary import Vocabulary
+from tamis.node.vocabulary import Count, Vocabulary
 
 __all__ = [
     "VERSION",
@@ -153,8 +153,8 @@ class Origins(Message, frozen=True, array_like=True, tag=26):
     that is not traced does not read it.
     """
 
-    epoch: int
-    spans: tuple[tuple[int, int, str], ...]
+    epoch: Count
+    spans: tuple[tuple[Count, Count, str], ...]
 
 
 class Status(Message, frozen=True, array_like=True, tag=5):
@@ -205,7 +205,7 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
     """
 
     first: EventId
-    count: int
+    count: Count
 
 
 class LinkGap(Message, frozen=True, array_like=True, tag=24):
@@ -213,7 +213,7 @@ class LinkGap(Message, frozen=True, array_like=True, tag=24):
 
     namespace: str
     first: EventId
-    count: int
+    count: Count
 
 
 class Reached(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -254,7 +254,7 @@ class Update(Message, frozen=True, array_like=True, tag=8):
     ``replace`` the entries and ranges are the whole table. ``number`` counts the updates of a link.
     """
 
-    number: int
+    number: Count
     announce: tuple[Entry, ...] = ()
     retract: tuple[str, ...] = ()
     replace: bool = False
@@ -264,7 +264,7 @@ class Update(Message, frozen=True, array_like=True, tag=8):
 class Confirm(Message, frozen=True, array_like=True, tag=9):
     """All updates up to ``number`` are known to the sender and to every broker behind it that must know them."""
 
-    number: int
+    number: Count
 
 
 class Pause(Message, frozen=True, array_like=True, tag=10):

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
+from tamis.errors import RemoteProtocolError
+from tamis.node import records
 from tamis.node.core import LinkUp
 from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, encode_frame
@@ -24,6 +26,8 @@ class Echo:
         self.heard: list[Any] = []
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
+        if str(message).startswith("forbidden"):
+            raise RemoteProtocolError(sender, message)
         self.heard.append(message)
         if isinstance(message, LinkUp):
             return [Send(sender, one) for one in message.unacknowledged]
@@ -115,6 +119,31 @@ def test_what_a_wire_lost_is_sent_again_on_the_next_and_what_came_is_taken_once(
     pair.connect()
     assert pair.heard("b") == ["to b lost", "to b came"]
     assert not pair.nodes["a"].ends["b"].outbox
+
+
+def test_a_refused_message_of_a_new_life_leaves_memory_and_disk_alike() -> None:
+    pair = Pair()
+    for n in range(3):
+        pair.submit("a", f"to b {n}")
+        pair.exchange()
+    pair.submit("a", "to b late")  # it waits as number 4 of the stream to the former life of b
+    node, disk = pair.nodes["a"], pair.disks["a"]
+    transaction = pair.receive("a", Frame(2, 1, 1, 0, b"forbidden"))
+    assert transaction.fault is not None
+    end = node.ends["b"]
+    assert (end.peer_epoch, end.received) == (2, 0)
+    assert [int(key[2]) for key in disk if key[0] == "out"] == [end.sent] == [1]
+    assert records.LINK.find(disk, "b") == records.LinkPosition(2, 0, 1)
+    assert pair.receive("a", Frame(2, 1, 1, 0, b"well")).fault is None  # the same number again
+    assert pair.heard("a")[-1] == "well"
+
+
+def test_an_acknowledgement_of_what_was_never_sent_breaks_the_protocol() -> None:
+    pair = Pair()
+    pair.submit("a", "to b late")
+    transaction = pair.receive("a", Frame(1, 1, 0, 2**62))
+    assert "it acknowledges message 4611686018427387904, the last one is 1" in str(transaction.fault)
+    assert list(pair.nodes["a"].ends["b"].outbox.bodies("b", read_nothing)) == [b"to b late"]
 
 
 def test_all_of_a_message_is_in_one_transaction() -> None:

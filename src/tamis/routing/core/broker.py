@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from tamis.engine.shelf import Merging
-from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
+from tamis.errors import InvariantError, LimitError, ModelError, RemoteProtocolError, TamisError
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
@@ -43,6 +43,7 @@ from tamis.routing.core.expiry import Expiry, Place
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import SkipLink
+from tamis.routing.core.neighbours import check_message, check_table
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.link_changes import link_handlers, restore_rings
@@ -122,8 +123,11 @@ class BrokerCore:
         """Handle one message of ``sender``; return all its effects, as one transaction."""
         self.story.note(now, sender, message)
         handler = self._handlers.get(type(message))
-        if handler is None or (sender not in self._neighbours and isinstance(message, _OF_BROKERS | m.LinkGap)):
+        is_neighbour = sender in self._neighbours
+        if handler is None or (not is_neighbour and isinstance(message, _OF_BROKERS | m.LinkGap)):
             raise RemoteProtocolError(sender, f"may not send {type(message).__name__} to a broker")
+        if is_neighbour and isinstance(message, m.Message):
+            check_message(message, sender)
         return handler(message, sender, now)
 
     @property
@@ -226,6 +230,7 @@ class BrokerCore:
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
         interests, retracted = self.table.interests(sender), set(message.retract)
+        check_table(message, interests, sender)
         plans = _read_plans(self.table, message, sender)
         _put_entries(self.table, message.announce, sender, self._content)
         effects = _put_ranges(self.table, plans, sender, is_all=message.replace)
@@ -445,7 +450,10 @@ def _document(wanted: Wanted, content: Content) -> bytes:
 
 def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, content: Content) -> None:
     """Add the entries that a neighbour announces, all or none."""
-    interests = [(sender, entry.key, _entry(entry, content)) for entry in entries]
+    try:
+        interests = [(sender, entry.key, _entry(entry, content)) for entry in entries]
+    except LimitError as error:
+        raise RemoteProtocolError(sender, str(error)) from None
     read = ReadInterests([interest for _, _, interest in interests])
     if read.bad:
         first = min(read.bad)

@@ -17,7 +17,7 @@ from tamis.model.language.templates.columns import TextColumns
 from tamis.model.subscription import Filter, Subscription, SubscriptionId
 from tamis.node.content import Content, ReadDocuments
 
-__all__ = ["Interest", "NamedInterest", "ReadInterests"]
+__all__ = ["Interest", "Interests", "NamedInterest", "ReadInterests"]
 
 #: From this number of interests in one namespace on, they are read as columns.
 MANY = 32
@@ -51,6 +51,33 @@ class Interest:
     def named(self, id: SubscriptionId) -> Subscription:
         """Return the subscription under another id."""
         return Subscription(id, self.filters, None, self.namespace, self.expires)
+
+
+class Interests(dict[str, Interest]):
+    """The interests of one client or neighbour by key; ``bytes`` are those of their documents.
+
+    >>> interests = Interests()
+    >>> interests.put("k", Interest("k", b"true", "default", Content()))
+    >>> interests.put("k", Interest("k", b"false", "default", Content()))
+    >>> interests.bytes, interests.take("k").document, interests.bytes
+    (5, b'false', 0)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def put(self, key: str, interest: Interest) -> None:
+        """Add or replace an interest."""
+        former = self.get(key)
+        self.bytes += len(interest.document) - (0 if former is None else len(former.document))
+        self[key] = interest
+
+    def take(self, key: str) -> Interest:
+        """Remove an interest and return it; KeyError if there is none."""
+        interest = self.pop(key)
+        self.bytes -= len(interest.document)
+        return interest
 
 
 class NamedInterest(NamedTuple):

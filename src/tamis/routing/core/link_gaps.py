@@ -15,6 +15,7 @@ import msgspec
 
 from tamis.node import records
 from tamis.node.effects import Effect, Key, Link, Persist, Send
+from tamis.node.vocabulary import MAX_COUNT
 from tamis.routing.messages import EventId, LinkGap
 from tamis.routing.policies import Policy
 
@@ -76,7 +77,7 @@ class LinkGaps:
         gaps[namespace] = (
             LinkGap(namespace, first, count)
             if open_gap is None
-            else msgspec.structs.replace(open_gap, count=open_gap.count + count)
+            else msgspec.structs.replace(open_gap, count=min(open_gap.count + count, MAX_COUNT))
         )
         self._changed.add((link, namespace))
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from tamis.model.subscription import EVERYTHING, Subscription, SubscriptionId
 from tamis.node.effects import Link, Persist
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
-from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
+from tamis.routing.core.interest import Interest, Interests, NamedInterest, ReadInterests
 from tamis.routing.core.summary import Changes, Origin, Summary, Wanted
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS, CellTables, is_sent
@@ -62,6 +62,8 @@ Readers = dict[Link, list[Interest]]
 
 #: The filter of a neighbour that wants every event.
 _ALL = Subscription("*", (EVERYTHING,), None, ALL_NAMESPACES)
+
+_NO_INTERESTS: Final = Interests()
 
 
 @dataclass
@@ -133,7 +135,7 @@ class RoutingTable:
         self._merging = MergeAtOnce() if merging is None else merging
         self._counters = {link: Counters() for link in neighbours} if counters is None else counters
         #: ``{source: {key: interest}}``: exactly the current interests of each client and neighbour.
-        self._interests: dict[Link, dict[str, Interest]] = {link: {} for link in neighbours}
+        self._interests: dict[Link, Interests] = {link: Interests() for link in neighbours}
         #: Removed neighbours with entries that are still announced to the others.
         self.leaving: set[Link] = set()
         #: ``{new neighbour: interests that may be missing in its summaries}``: it is sent its table when none are left.
@@ -156,7 +158,7 @@ class RoutingTable:
         self.cells.add_link(link, policy.cells, is_sent_ranges=not policy.floods)
         self._neighbours[link] = policy
         self._counters.setdefault(link, Counters())
-        self._interests[link], self.summaries[link] = {}, _Summaries(policy)
+        self._interests[link], self.summaries[link] = Interests(), _Summaries(policy)
         self.unspoken.add(link)
         if not policy.floods:
             self.filling[link] = deque(
@@ -182,9 +184,9 @@ class RoutingTable:
             del self._interests[link]
         return withdrawn
 
-    def interests(self, source: Link) -> Mapping[str, Interest]:
-        """Return the interests of a client or neighbour, by key."""
-        return self._interests.get(source, {})
+    def interests(self, source: Link) -> Interests:
+        """Return the interests of a client or neighbour, by key; only this table changes them."""
+        return self._interests.get(source, _NO_INTERESTS)
 
     def clients(self) -> list[Link]:
         """Return the clients that have interests."""
@@ -201,17 +203,17 @@ class RoutingTable:
         for position, (source, key, interest) in enumerate(interests):
             if position in read.bad:
                 continue
-            current = self._interests.setdefault(source, {})
+            current = self._interests.setdefault(source, Interests())
             if key in current:
                 if current[key].says_same(interest):
-                    current[key] = interest
+                    current.put(key, interest)
                     continue
                 self._admit(read, added)  # the interest to be replaced may be among these
                 added = {}
                 self.drop(source, key)
                 for changes in self.watches:
                     changes.replaced.add(key)
-            current[key] = interest
+            current.put(key, interest)
             added[Origin(source, key)] = position
         self._admit(read, added)
 
@@ -219,7 +221,7 @@ class RoutingTable:
         """Remove an interest; KeyError if there is none."""
         for changes in self.watches if source in self._neighbours else ():
             changes.links.add(source)
-        subscription = self._interests[source].pop(key)
+        subscription = self._interests[source].take(key)
         origin = Origin(source, key)
         if source not in self.leaving:
             self._shelf(source, subscription.namespace).remove(key)

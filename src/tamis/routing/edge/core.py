@@ -37,6 +37,7 @@ from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key, tell_only
+from tamis.routing.core.neighbours import check_message
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
@@ -306,6 +307,7 @@ class EdgeCore:
     def _from_broker(self, message: Any, sender: Link, now: float) -> list[Effect]:
         if not isinstance(message, m.Publish | m.PublishBatch):
             return self.broker.handle(message, sender=sender, now=now)
+        check_message(message, sender)
         events = (message.event,) if isinstance(message, m.Publish) else message.events
         self.broker.events.demand_readable(events, sender)
         return self._route({f"broker {sender}": events}, sender, now)

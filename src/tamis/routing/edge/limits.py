@@ -31,6 +31,7 @@ __all__ = [
     "MAX_CONNECTIONS",
     "MAX_CONNECTIONS_OF_ADDRESS",
     "MAX_DELIVERIES",
+    "MAX_ENTRIES_OF_NEIGHBOUR",
     "MAX_EVENT",
     "MAX_EVENTS",
     "MAX_EVENT_TEXT",
@@ -120,6 +121,9 @@ MAX_SUBSCRIPTIONS_OF_NAMESPACE: Final = 1_000_000
 MAX_BYTES_OF_NAMESPACE: Final = 1024 * 1024 * 1024
 MAX_BYTES_OF_SUBSCRIPTIONS: Final = 4 * 1024 * 1024 * 1024
 
+#: Entries in the routing table of one neighbour; their filters have at most `MAX_BYTES_OF_SUBSCRIPTIONS`.
+MAX_ENTRIES_OF_NEIGHBOUR: Final = 10_000_000
+
 #: Characters of a bearer token; a JWT with a certificate chain in its header has about 6,000.
 MAX_TOKEN: Final = 8 * 1024
 
@@ -182,6 +186,8 @@ DOORS: Final = (
     Door("subscriptions", "namespace", f"{MAX_SUBSCRIPTIONS_OF_NAMESPACE:,}"),
     Door("bytes of filters, texts and metadata", "namespace", _bytes(MAX_BYTES_OF_NAMESPACE)),
     Door("bytes of filters, texts and metadata", "broker", _bytes(MAX_BYTES_OF_SUBSCRIPTIONS)),
+    Door("filters that a neighbour announces", "link", f"{MAX_ENTRIES_OF_NEIGHBOUR:,}"),
+    Door("bytes of filters that a neighbour announces", "link", _bytes(MAX_BYTES_OF_SUBSCRIPTIONS)),
     Door("characters of a token", "request", f"{MAX_TOKEN:,}"),
     Door("costly questions that wait or run", "principal", f"{MAX_WORK_OF_PRINCIPAL:,}"),
     Door("costly questions that wait or run", "broker", f"{MAX_WORK:,}"),

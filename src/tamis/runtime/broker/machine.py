@@ -176,6 +176,8 @@ class BrokerMachine:
         if transaction.again:
             self.on_work()
         self.node.core.publications.ahead.start()
+        if transaction.fault is not None:
+            raise transaction.fault
 
     def submit(self, message: Any, link: Link = "", done: Callable[[Any], None] = lambda answer: None) -> None:
         """Let the node take a message of this process in one step."""
