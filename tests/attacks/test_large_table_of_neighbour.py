@@ -7,7 +7,7 @@ import pytest
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
 from tamis.routing import messages as m
-from tamis.routing.core import neighbours
+from tamis.routing import neighbour_checks
 from tests.fuzz.neighbours import World
 
 
@@ -20,7 +20,7 @@ def entry(key: str, size: int = 10) -> m.Entry:
     [("MAX_ENTRIES_OF_NEIGHBOUR", "entries in all"), ("MAX_BYTES_OF_SUBSCRIPTIONS", "bytes of filters")],
 )
 def test_the_table_of_a_neighbour_is_bounded(limit: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, limit, 2 if "ENTRIES" in limit else 20)
+    monkeypatch.setattr(neighbour_checks, limit, 2 if "ENTRIES" in limit else 20)
     world = World(("covering", "covering"))
     world.start()
     evil = world.connect("evil")

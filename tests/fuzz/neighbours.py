@@ -25,11 +25,11 @@ from tamis.node.stream import CLIENT_EPOCH, Ends, Quota
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.link_gaps import SkipLink
-from tamis.routing.core.neighbours import check_message
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.link_names import http_link
 from tamis.routing.edge.requests import ChangeLink, Post, Posts, SubscribeFor
 from tamis.routing.edge.rights import Rights
+from tamis.routing.neighbour_checks import check_message
 from tamis.routing.policies import find_policy
 from tamis.routing.policies.cell_tables import USUAL_CELLS
 from tamis.runtime.broker.machine import BrokerMachine, Connection

@@ -17,7 +17,7 @@ SHORT = {
     frames.AREA: 1_500,
     geometry.AREA: 700,
     mqtt.AREA: 2_000,
-    neighbours.AREA: 250,
+    neighbours.AREA: 150,
     tokens.AREA: 250,
 }
 

@@ -43,10 +43,10 @@ from tamis.routing.core.expiry import Expiry, Place
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import SkipLink
-from tamis.routing.core.neighbours import check_message, check_table
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.link_changes import link_handlers, restore_rings
+from tamis.routing.neighbour_checks import check_message, check_table
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
 from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan

@@ -37,7 +37,6 @@ from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key, tell_only
-from tamis.routing.core.neighbours import check_message
 from tamis.routing.core.publications import Publications
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
@@ -52,6 +51,7 @@ from tamis.routing.edge.refusals import Refusals
 from tamis.routing.edge.registry import Arrival, Registry
 from tamis.routing.edge.rights import Rights
 from tamis.routing.link_changes import disconnect_neighbour
+from tamis.routing.neighbour_checks import check_message
 from tamis.routing.rings import Readmit
 from tamis.routing.webhooks.registration import PutWebhook
 
