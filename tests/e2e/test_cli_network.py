@@ -73,8 +73,8 @@ def test_the_order_is_told_in_words() -> None:
     code, shown = run(*few, "--policy", "mics", "--policy", "every", "--policy", "two-stage")
     assert code == 0
     told = " ".join(shown.split())
-    assert "of those that announce every subscription: every 100%," in told
-    assert "two-stage: cells rejected" in told
+    assert "Updates of each policy, compared with `every`: every 100%," in told
+    assert "two-stage: the cells alone rejected" in told
 
 
 def test_links_tell_who_was_withheld_because_of_whom() -> None:

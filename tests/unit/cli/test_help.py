@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tamis.cli.filters.reading import Stopwatch
 from tamis.cli.main import app
 
 #: Commands without ``--json``: a view that runs until Ctrl-C, and those whose output is JSON anyway.
@@ -50,3 +51,11 @@ def test_help_has_examples_of_the_command_and_fits_80_columns(path: tuple[str, .
 def test_output_can_be_json(path: tuple[str, ...]) -> None:
     options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
     assert ("--json" in options) == (path not in _NO_JSON)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(2.0, "2.0 s"), (10.0, "10.0 s, 300 events per second")])
+def test_a_rate_is_told_of_long_runs_only(seconds: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Stopwatch()
+    watch.rows = 3_000
+    monkeypatch.setattr(Stopwatch, "seconds", seconds)
+    assert watch.tell() == expected

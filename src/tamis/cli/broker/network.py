@@ -245,12 +245,12 @@ def _findings(rows: list[NetworkStatistics]) -> Iterator[str]:
         parts = [
             f"{row.policy} {row.subscription_messages / baseline.subscription_messages:.0%}" for row in fewest_last
         ]
-        yield f"Updates, of those that announce every subscription: {', '.join(parts)}."
+        yield f"Updates of each policy, compared with `every`: {', '.join(parts)}."
     for row in rows:
         if row.screened:
             yield (
-                f"{row.policy}: cells rejected {row.rejected:,} of {row.screened:,} questions at once; "
-                f"{row.filters_asked:,} filters were asked exactly, {row.filters_spared:,} need not be."
+                f"{row.policy}: the cells alone rejected {row.rejected:,} of {row.screened:,} events; "
+                f"{row.filters_asked:,} filters were evaluated, {row.filters_spared:,} were ruled out by cells."
             )
 
 

@@ -134,6 +134,6 @@ def _sum_up(prepared: Prepared, pairs: Pairs, watch: Stopwatch, skipped: Skipped
         return
     counts = f"{watch.rows:,} events, {len(prepared.engine):,} subscriptions: {pairs.count:,} matches"
     target = f" in {out}" if out is not None else ""
-    errors().say(f"{counts}{target}; {watch.rate:,.0f} events per second", "bold")
+    errors().say(f"{counts}{target}; {watch.tell()}", "bold")
     if out is None and output().is_terminal and pairs.count > _SHOWN:
         errors().say(f"the first {_SHOWN} are shown; for all of them: --out FILE, or --json", "dim")

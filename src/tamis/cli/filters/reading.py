@@ -47,6 +47,10 @@ class Skipped:
         return [{"file": name, "row": row.row, "place": row.place, "problem": row.problem} for name, row in self.first]
 
 
+#: Seconds from which on the rate of a run is that of reading and matching.
+_LONG = 5.0
+
+
 class Stopwatch:
     """Counts rows against the clock."""
 
@@ -63,6 +67,11 @@ class Stopwatch:
     def rate(self) -> float:
         """Rows per second."""
         return self.rows / max(self.seconds, 1e-9)
+
+    def tell(self) -> str:
+        """Return the time, and the rate if the run was long enough: in a short one, starting takes most of the time."""
+        seconds = self.seconds
+        return f"{seconds:.1f} s" + (f", {self.rows / seconds:,.0f} events per second" if seconds >= _LONG else "")
 
 
 def watched(file: EventFile, batches: Iterable[Batch], watch: Stopwatch, skipped: Skipped) -> Iterator[Batch]:

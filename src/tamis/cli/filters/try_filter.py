@@ -84,7 +84,7 @@ def _print(used: list[str], count: int, first: list[tuple[int, dict[str, Any]]],
 
     console = output()
     share = f" ({count / watch.rows:.1%})" if watch.rows else ""
-    console.say(f"{count:,} of {watch.rows:,} events match{share}; {watch.rate:,.0f} rows per second", "bold")
+    console.say(f"{count:,} of {watch.rows:,} events match{share}; {watch.tell()}", "bold")
     if not first:
         return
     columns = _columns(used, first)
