@@ -14,7 +14,7 @@ from pyspark.errors import PythonException
 import tamis
 from tamis.algebra.evaluate import matches
 from tamis.curves.hilbert import HilbertCurve
-from tamis.errors import TableError
+from tamis.errors import ModelError, TableError
 from tamis.model.language.compiler import compile_text
 from tamis.overlay.space import Space
 from tamis.spark import (
@@ -45,9 +45,74 @@ def test_covers_join_and_find_covers(spark: Any) -> None:
     ]
     wanted = [(a, b) for a, one in outer for b, two in inner if tamis.covers(one, two, SCHEMA).yes]
     assert len(wanted) > len(inner)
-    assert _pairs(covers_join(*frames, schema=SCHEMA, groups=2)) == sorted(wanted)
+    assert _pairs(covers_join(*frames, schema=SCHEMA, parts=2)) == sorted(wanted)
     best = {b: min(a for a, other in wanted if other == b) for _, b in wanted}
     assert _pairs(find_covers(frames[1], frames[0], schema=SCHEMA)) == sorted(best.items())
+
+
+def test_covers_join_with_the_options_of_each_index(spark: Any) -> None:
+    """A kind that is only SOUND gives true pairs; with its options set to find everything it gives all of them."""
+    schema = tamis.Schema({"a": tamis.Number(0, 100), "b": tamis.Number(0, 100)})
+    rng = random.Random(48)
+
+    def boxes(n: int, width: int) -> list[tuple[int, str]]:
+        corners = [(rng.randrange(90), rng.randrange(90)) for _ in range(n)]
+        return [
+            (i, f"a BETWEEN {x} AND {x + width} AND b BETWEEN {y} AND {y + width}") for i, (x, y) in enumerate(corners)
+        ]
+
+    outer, inner = boxes(30, 40), boxes(40, 5)
+    frames = [spark.createDataFrame(rows, "id int, filter string") for rows in (outer, inner)]
+    every = {(a, b) for a, one in outer for b, two in inner if tamis.covers(one, two, schema).yes}
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("zcurve", {"epsilon": 0.0, "k": 12, "curve": "hilbert"}),
+        ("zcurve", {"epsilon": 0.3, "k": 8, "curve": "gray", "probes": 50}),
+        ("cells", {"k": 5, "axes": 2, "groups": 1}),
+    ]
+    for kind, options in kinds:
+        pairs = _pairs(covers_join(*frames, schema=schema, kind=kind, parts=2, **options))
+        assert len(pairs) == len(set(pairs)), kind
+        assert set(pairs) <= every, kind
+        assert set(pairs) == every or kind != "zcurve" or options["epsilon"], kind
+    assert len(every) > 20
+    balls = tamis.Schema({"v": tamis.Vector(3)})
+    texts_of_balls = [(i, f"V_WITHIN(v, ({i % 7}, {i % 5}, {i % 3}), {1 + i % 4})") for i in range(40)]
+    sets = spark.createDataFrame(texts_of_balls, "id int, filter string")
+    wanted = [(a, b) for a, one in texts_of_balls for b, two in texts_of_balls if tamis.covers(one, two, balls).yes]
+    options = {"kind": "projection", "k": 2, "seed": 7, "draw": "gaussian", "pick": "largest"}
+    assert _pairs(covers_join(sets, sets, schema=balls, parts=2, **options)) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"kind": "best"}, "unknown covering index 'best'; choose from cells, exact"),
+        ({"epsilon": 0.1}, "'exact' has no option 'epsilon'; it is an option of zcurve"),
+        (
+            {"kind": "zcurve", "epsilom": 0.1},
+            "no option 'epsilom'; 'zcurve' takes epsilon, k, curve, probes, truncated",
+        ),
+        ({"kind": "zcurve", "epsilon": 2}, "epsilon is a share, at least 0 and below 1, not 2"),
+        ({"kind": "zcurve", "curve": "peano"}, "unknown curve 'peano'; choose from gray, hilbert, z"),
+        ({"kind": "zcurve", "k": 40}, "a side of the curve has 1 to 32 bits, not 40"),
+        ({"kind": "projection", "pick": "any"}, "pick must be one of"),
+        ({"parts": 0}, "parts is 0; at least one is needed"),
+    ],
+)
+def test_options_of_covers_join_are_checked_at_once(spark: Any, options: dict[str, Any], problem: str) -> None:
+    frame = spark.createDataFrame([(1, "price < 5")], "id int, filter string")
+    for join in (covers_join, find_covers):
+        with pytest.raises(ModelError, match=problem):
+            join(frame, frame, schema=SCHEMA, **options)
+
+
+def test_a_filter_that_cannot_be_joined_is_named(spark: Any) -> None:
+    good = spark.createDataFrame([(1, "price < 5")], "id int, filter string")
+    for text, problem in (("price >>", "filter of 7: expected"), (None, "filter of 7: it is missing")):
+        bad = good.union(spark.createDataFrame([(7, text)], "id int, filter string"))
+        for sides in ((bad, good), (good, bad)):
+            with pytest.raises(PythonException, match=problem):
+                covers_join(*sides, schema=SCHEMA, parts=1).collect()
 
 
 def test_relation_join(spark: Any) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tamis.algebra.compiling_texts import compile_texts
 from tamis.algebra.sources import Source, as_subscriptions
 from tamis.engine.ids import Ids
 from tamis.errors import ModelError
-from tamis.index.protocols import CoveringIndex, Guarantee, demand
+from tamis.index.protocols import BatchedCovering, CoveringIndex, Guarantee, demand
 from tamis.index.registry import COVERING_INDEXES, DEFAULT_COVERING, CoveringOptions
 from tamis.model.schema import Schema
 from tamis.model.subscription import Subscription, SubscriptionId
@@ -118,29 +119,45 @@ class CoverIndex:
         return None if row is None else self._ids[row]
 
     def find_covers(self, table: SubscriptionTable | Iterable[Source]) -> list[SubscriptionId | None]:
-        """Return `find_cover` of each subscription; a table of boxes is looked up in one call."""
+        """Return `find_cover` of each subscription; the kind "exact" answers them together, others boxes of a table."""
         if isinstance(table, SubscriptionTable) and table.texts is None:
             rows = self._index.find_covers(table).tolist()
             return [None if row < 0 else self._ids[row] for row in rows]
-        sources = table.texts if isinstance(table, SubscriptionTable) else table
-        return [self.find_cover(source) for source in sources or ()]
+        subscriptions = self._compiled_each(table)
+        if isinstance(self._index, BatchedCovering):
+            rows = self._index.find_cover_many(subscriptions).tolist()
+            return [None if row < 0 else self._ids[row] for row in rows]
+        return [self.find_cover(subscription) for subscription in subscriptions]
 
     def find_covered(self, subscription: Source) -> list[SubscriptionId]:
         """Return the sorted ids of the subscriptions that a subscription covers."""
         return self._ids.sorted_of(self._index.find_covered(self._compiled(subscription, "the subscription")))
 
     def find_covered_each(self, table: SubscriptionTable | Iterable[Source]) -> list[list[SubscriptionId]]:
-        """Return `find_covered` of each subscription; a table of boxes is looked up in one call."""
+        """Return `find_covered` of each subscription, together where `find_covers` does so."""
         if isinstance(table, SubscriptionTable) and table.texts is None:
             offsets, rows = self._index.find_covered_each(table)
             return [self._ids.sorted_of(rows[offsets[i] : offsets[i + 1]]) for i in range(len(table))]
-        sources = table.texts if isinstance(table, SubscriptionTable) else table
-        return [self.find_covered(source) for source in sources or ()]
+        subscriptions = self._compiled_each(table)
+        if isinstance(self._index, BatchedCovering):
+            return [self._ids.sorted_of(rows) for rows in self._index.find_covered_many(subscriptions)]
+        return [self.find_covered(subscription) for subscription in subscriptions]
 
     def statistics(self) -> dict[str, Any]:
         """Return the contents and the cost of searches so far, as plain values."""
         counts = self._index.statistics()
         return {"kind": counts.kind, "guarantee": str(self.guarantee.name), "size": counts.size, **counts.details}
+
+    def _compiled_each(self, table: SubscriptionTable | Iterable[Source]) -> list[Subscription]:
+        """Return compiled subscriptions; texts under a fixed schema are compiled together."""
+        sources = list((table.texts or ()) if isinstance(table, SubscriptionTable) else table)
+        if self._is_open or not all(isinstance(source, str) for source in sources):
+            return [self._compiled(source, "the subscription") for source in sources]
+        texts = [str(source) for source in sources]
+        compiled = compile_texts(texts, self._schema, columns=False)
+        if compiled.bad is not None:
+            raise compiled.bad.error
+        return [Subscription(row, filters, texts[row]) for row, filters in compiled.others]
 
     def _compiled(self, subscription: Source, name: SubscriptionId) -> Subscription:
         if isinstance(subscription, Subscription):

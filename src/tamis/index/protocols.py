@@ -25,6 +25,7 @@ from tamis.model.tables import EventTable, SubscriptionTable
 __all__ = [
     "NO_ROWS",
     "BallMatcher",
+    "BatchedCovering",
     "BoxMatcher",
     "BulkMatcher",
     "ColumnLoader",
@@ -308,6 +309,17 @@ class CoveringIndex(Protocol):
 
     def statistics(self) -> IndexStatistics:
         """Return what the structure holds, and what its searches cost so far."""
+
+
+@runtime_checkable
+class BatchedCovering(Protocol):
+    """A covering index that answers many questions of any kind at once for less than one by one."""
+
+    def find_cover_many(self, subscriptions: Sequence[Subscription]) -> Rows:
+        """Return `find_cover` of each subscription, -1 where there is none."""
+
+    def find_covered_many(self, subscriptions: Sequence[Subscription]) -> list[Rows]:
+        """Return `find_covered` of each subscription."""
 
 
 class OneByOne(ABC):

@@ -14,7 +14,7 @@ from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import CoveringIndex, EventMatcher, Lookup
 from tamis.model.schema import Schema
 
-__all__ = ["COVERING_INDEXES", "DEFAULT_COVERING", "DEFAULT_MATCHER", "MATCHERS", "CoveringOptions"]
+__all__ = ["COVERING_INDEXES", "COVERING_OPTIONS", "DEFAULT_COVERING", "DEFAULT_MATCHER", "MATCHERS", "CoveringOptions"]
 
 MATCHERS: dict[str, Callable[[Lookup], EventMatcher]] = {
     "packed": PackedMatcher,
@@ -105,3 +105,12 @@ COVERING_INDEXES: dict[str, _Maker] = {
     "linear": _linear,
 }
 DEFAULT_COVERING = "exact"
+
+#: The options that each covering index reads, of those that users give.
+COVERING_OPTIONS: dict[str, tuple[str, ...]] = {
+    "exact": (),
+    "zcurve": ("epsilon", "k", "curve", "probes", "truncated"),
+    "projection": ("k", "seed", "draw", "pick"),
+    "cells": ("k", "axes", "groups"),
+    "linear": (),
+}

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.errors import DuplicateSubscriptionError, ModelError, SchemaError, UnknownSubscriptionError
+from tamis.errors import (
+    DuplicateSubscriptionError,
+    ModelError,
+    SchemaError,
+    SubscriptionSyntaxError,
+    UnknownSubscriptionError,
+)
+from tamis.index.dominance.index import DominanceIndex
 
 KINDS = ["exact", "linear", "zcurve"]
 SCHEMA = tamis.Schema({"x": tamis.Number(0, 100), "symbol": tamis.String()})
@@ -49,6 +58,38 @@ def test_tables(kind: str) -> None:
     wide = tamis.SubscriptionTable.from_boxes(["x"], [[0.0], [91.0]], [[50.0], [np.inf]])
     assert index.find_covered_each(wide) == [[3, "high", "low"], []]
     assert index.find_covered_each(["x >= 0"]) == [[2, 3, "high", "low"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_texts_are_answered_as_single_ones(kind: str) -> None:
+    index = made(kind)
+    texts = [f"x BETWEEN {i % 17} AND {40 + i % 23}" for i in range(60)]
+    texts += [f"x < {20 + i} OR symbol IN ('A{i % 3}', 'B{i % 4}')" for i in range(30)]
+    texts += [f"symbol LIKE 'A{i % 5}%' AND x > {i}" for i in range(20)]
+    for id, text in enumerate(texts):
+        index.add(text, id)
+    questions = [*texts[::3], "x BETWEEN 18 AND 19", "symbol = 'A1'", "x = 999"]
+    covers = index.find_covers(questions)
+    assert covers == [index.find_cover(question) for question in questions]
+    assert index.find_covered_each(iter(questions)) == [index.find_covered(question) for question in questions]
+    assert covers.count(None) < len(questions) // 2
+    assert index.find_covers([]) == []
+    with pytest.raises(SubscriptionSyntaxError):
+        index.find_covers(["x < 1", "x <<"])
+
+
+def test_exact_batches_go_to_the_index_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, batches = made("exact"), []
+    index.add("x < 9 OR symbol = 'IBM'", id="a")
+    find_cover_many = DominanceIndex.find_cover_many
+
+    def counted(self: DominanceIndex, subscriptions: Any) -> Any:
+        batches.append(len(subscriptions))
+        return find_cover_many(self, subscriptions)
+
+    monkeypatch.setattr(DominanceIndex, "find_cover_many", counted)
+    assert index.find_covers(["x < 5", "x < 10", "symbol = 'IBM'"]) == ["a", None, "a"]
+    assert batches == [3]
 
 
 def test_a_wrong_choice() -> None:

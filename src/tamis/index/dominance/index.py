@@ -103,6 +103,10 @@ class DominanceIndex:
         """Return `find_cover` of each subscription, -1 where there is none: many at once cost less."""
         return self.batches.find_covers(Questions(subscriptions))
 
+    def find_covered_many(self, subscriptions: Sequence[Subscription]) -> list[Rows]:
+        """Return `find_covered` of each subscription: many at once cost less."""
+        return self.batches.find_covered(Questions(subscriptions))
+
     def find_covers(self, table: SubscriptionTable) -> Rows:
         """Return for each box of a table the least row that covers it, -1 where there is none."""
         corners = self._rows.space.asked_boxes(table)

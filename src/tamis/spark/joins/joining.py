@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import pyarrow.compute as pc
 import shapely
 
 from tamis.engine.covering import covering_index
-from tamis.errors import ModelError, TableError
+from tamis.errors import TableError
 from tamis.geometry.relations import CheckedRegions, checked_regions, relations
 from tamis.model.columns import column_from
 from tamis.model.schema import Schema
-from tamis.model.subscription import Relation
+from tamis.model.subscription import Relation, Subscription
 from tamis.model.types import Region
 from tamis.spark.functions.worker_task import WorkerTask
+from tamis.spark.subscriptions.rule_texts import reader_of
 
 __all__ = ["CoverPairs", "Grid", "bounds_of_regions", "relate", "spread_over_grid"]
 
@@ -33,32 +33,34 @@ _PART_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class CoverPairs(WorkerTask):
-    """Finds the filters of one group that cover filters of another; Spark pickles it for the workers."""
+    """Finds the filters of one part that cover filters of another; Spark pickles it for the workers."""
 
     schema: str
     kind: str
+    options: dict[str, Any]
 
     def __call__(self, outer: pa.Table, inner: pa.Table) -> pa.Table:
-        """Return (covering_id, covered_id) for the filters of two groups."""
-        schema = Schema.from_json(self.schema)
-        index = covering_index(schema, self.kind)
-        inner_ids = inner["id"].to_pylist()
-        for row, text in enumerate(inner["filter"].to_pylist()):
-            self._run(inner_ids[row], partial(index.add, text, row))
-        pairs: list[tuple[Any, Any]] = []
-        for id, text in zip(outer["id"].to_pylist(), outer["filter"].to_pylist(), strict=True):
-            covered = self._run(id, partial(index.find_covered, text))
-            pairs.extend((id, inner_ids[row]) for row in covered)
-        kinds = outer.schema.field("id").type, inner.schema.field("id").type
-        columns = [pa.array([pair[side] for pair in pairs], kinds[side]) for side in (0, 1)]
+        """Return (covering_id, covered_id) for the filters of two parts."""
+        index = covering_index(Schema.from_json(self.schema), self.kind, **self.options)
+        for row, subscription in enumerate(self._compiled(inner)):
+            index.add(subscription, row)
+        covered = index.find_covered_each(self._compiled(outer))
+        rows = np.fromiter(itertools.chain.from_iterable(covered), np.int64)
+        pairs = np.repeat(np.arange(len(outer)), [len(each) for each in covered]), rows
+        columns = [table["id"].take(pa.array(chosen)) for table, chosen in zip((outer, inner), pairs, strict=True)]
         return pa.table(columns, names=["covering_id", "covered_id"])
 
-    def _run(self, id: object, act: Any) -> Any:
-        """Run an action; an error names the filter that caused it."""
-        try:
-            return act()
-        except ModelError as error:
-            raise TableError(f"filter of {id!r}: {error}") from error
+    def _compiled(self, table: pa.Table) -> list[Subscription]:
+        """Return the filters of a part as subscriptions; an error names the filter that cannot be compiled."""
+        texts = table["filter"].to_pylist()
+        missing = next((row for row, text in enumerate(texts) if text is None), None)
+        if missing is not None:
+            raise TableError(f"filter of {table['id'][missing].as_py()!r}: it is missing")
+        compiled = reader_of(self.schema).read(texts, columns=False)
+        if compiled.bad is not None:
+            error = compiled.bad.error
+            raise TableError(f"filter of {table['id'][compiled.bad.row].as_py()!r}: {error}") from error
+        return [Subscription(row, filters, texts[row]) for row, filters in compiled.others]
 
 
 @dataclass(frozen=True)
