@@ -62,11 +62,13 @@ def find_covers(
 
 def _check_options(schema: Schema, kind: str, options: Mapping[str, Any]) -> None:
     """Raise `ModelError` for options that no worker could use."""
-    known = COVERING_OPTIONS.get(kind, ())
+    accepted = COVERING_OPTIONS.get(kind, ())
     for name in options if kind in COVERING_OPTIONS else ():
-        if name not in known:
+        if name not in accepted:
             kinds = [other for other, names in COVERING_OPTIONS.items() if name in names]
-            hint = f"it is an option of {', '.join(kinds)}" if kinds else f"{kind!r} takes {', '.join(known) or 'none'}"
+            hint = (
+                f"it is an option of {', '.join(kinds)}" if kinds else f"{kind!r} takes {', '.join(accepted) or 'none'}"
+            )
             raise ModelError(f"the covering index {kind!r} has no option {name!r}; {hint}")
     covering_index(schema, kind, **options)
 
