@@ -14,4 +14,8 @@ from _pytest.doctest import DoctestModule
 def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
     """Leave out the search for doctests in a file that has none."""
     collectors = yield
-    return [one for one in collectors if not isinstance(one, DoctestModule) or b">>>" in file_path.read_bytes()]
+    return [
+        collector
+        for collector in collectors
+        if not isinstance(collector, DoctestModule) or b">>>" in file_path.read_bytes()
+    ]

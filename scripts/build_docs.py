@@ -23,7 +23,7 @@ SITE = ROOT / "build" / "site"
 
 #: Pages of the root that become pages of the site; README is its home.
 OWN_PAGES = {"README.md": "index.md", "CHANGELOG.md": None, "CONTRIBUTING.md": None, "SECURITY.md": None}
-#: Files that pages link to and that are no pages.
+#: Other files that pages link to.
 OWN_FILES = [
     "LICENSE",
     "CITATION.cff",

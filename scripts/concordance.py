@@ -59,10 +59,10 @@ def shown_path(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix().removeprefix("tamis/")
 
 
-def render(paper: str, found: list[Entry]) -> str:
+def render(paper: str, entries: list[Entry]) -> str:
     """Return the generated part of a paper's page."""
     mine = sorted(
-        (entry for entry in found if entry.paper == paper), key=lambda entry: (_order(entry.places), entry.code)
+        (entry for entry in entries if entry.paper == paper), key=lambda entry: (_order(entry.places), entry.code)
     )
     lines = ["## In the code", "", "| in the paper | code | tests |", "|---|---|---|"]
     lines += [
@@ -75,16 +75,16 @@ def render(paper: str, found: list[Entry]) -> str:
                 f"| {experiment.figure} | `{module}.py`, experiment `{experiment.name}` | [report](../lab/report.md) |"
             )
     lines += ["", "## Where the code says that it differs", "", "The errata are listed in [errata.md](errata.md).", ""]
-    lines += [f"- `{entry.code}`: {told}" for entry in mine for told in entry.deviations]
+    lines += [f"- `{entry.code}`: {deviation}" for entry in mine for deviation in entry.deviations]
     return "\n".join(line.replace("``", "`") for line in lines)
 
 
-def page(paper: str, found: list[Entry]) -> str:
+def page(paper: str, entries: list[Entry]) -> str:
     """Return a paper's whole page as it should be."""
     written = (PAGES / f"{paper}.md").read_text(encoding="utf-8")
     before, rest = written.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{render(paper, found)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{render(paper, entries)}\n\n{END}{after}"
 
 
 def errata_page() -> str:
@@ -125,9 +125,9 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _read(code: str, text: str) -> Iterator[Entry]:
-    said = [(kind, " ".join(rest.split())) for kind, rest in _LINE.findall(text)]
-    places = [clause for kind, rest in said if kind == "Implements" for clause in _clauses(rest)]
-    deviations = [rest for kind, rest in said if kind == "Deviation"]
+    statements = [(kind, " ".join(rest.split())) for kind, rest in _LINE.findall(text)]
+    places = [clause for kind, rest in statements if kind == "Implements" for clause in _clauses(rest)]
+    deviations = [rest for kind, rest in statements if kind == "Deviation"]
     papers = dict.fromkeys(paper for paper, _ in places)
     if deviations and not papers:
         papers = dict.fromkeys(_owners(deviations))
@@ -137,7 +137,11 @@ def _read(code: str, text: str) -> Iterator[Entry]:
             code,
             tuple(clause for owner, clause in places if owner == paper),
             # Said once: with the paper it names, or with the first one.
-            tuple(one for one in deviations if paper in _owners([one]) or (not _owners([one]) and number == 0)),
+            tuple(
+                deviation
+                for deviation in deviations
+                if paper in _owners([deviation]) or (not _owners([deviation]) and number == 0)
+            ),
         )
 
 
@@ -152,8 +156,8 @@ def _clauses(text: str) -> Iterator[tuple[str, str]]:
 
 def _owners(deviations: list[str]) -> list[str]:
     letters = dict(zip("ZMSRD", PAPERS, strict=True))
-    found = [paper for text in deviations for paper in _TAG.findall(text)]
-    return found or [letters[item[0]] for text in deviations for item in _ITEM.findall(text)]
+    tagged = [paper for text in deviations for paper in _TAG.findall(text)]
+    return tagged or [letters[item[0]] for text in deviations for item in _ITEM.findall(text)]
 
 
 def _tests(paper: str, entry: Entry) -> str:
@@ -162,21 +166,23 @@ def _tests(paper: str, entry: Entry) -> str:
     if not file.exists():
         return ""
     names = re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
-    slugs = [f"{letter.lower()}_{a}_{b}_" for one in entry.deviations for letter, a, b in _ITEM.findall(one)]
+    slugs = [
+        f"{letter.lower()}_{a}_{b}_" for deviation in entry.deviations for letter, a, b in _ITEM.findall(deviation)
+    ]
     for place in entry.places:
         for kind, first, second in _NAMED.findall(place):
             slugs += [
                 f"{kind.lower().removesuffix('s')}_{number.replace('.', '_')}_" for number in (first, second) if number
             ]
-    found = [name for name in names if any(slug in f"{name}_" for slug in slugs)]
-    return ", ".join(f"`{name}`" for name in found)
+    matching = [name for name in names if any(slug in f"{name}_" for slug in slugs)]
+    return ", ".join(f"`{name}`" for name in matching)
 
 
 def _order(places: tuple[str, ...]) -> tuple[float, ...]:
     """Return where in the paper an entry stands: its section, or the number of its lemma."""
     text = " ".join(places)
-    if found := re.search(r"sections? (\d+(?:\.\d+)*|[IV]+)", text) or re.search(r"(\d+\.\d+)", text):
-        return tuple(float(_ROMAN.get(part, part)) for part in found[1].split("."))
+    if number := re.search(r"sections? (\d+(?:\.\d+)*|[IV]+)", text) or re.search(r"(\d+\.\d+)", text):
+        return tuple(float(_ROMAN.get(part, part)) for part in number[1].split("."))
     return (99.0,)
 
 
@@ -186,11 +192,11 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Write the pages."""
-    found = entries()
+    listed = entries()
     for paper in PAPERS:
-        (PAGES / f"{paper}.md").write_text(page(paper, found), encoding="utf-8")
+        (PAGES / f"{paper}.md").write_text(page(paper, listed), encoding="utf-8")
     (PAGES / "errata.md").write_text(errata_page(), encoding="utf-8")
-    print(f"wrote what {len(found)} docstrings say, and {len(ERRATA)} errata, to {PAGES}")
+    print(f"wrote what {len(listed)} docstrings say, and {len(ERRATA)} errata, to {PAGES}")
 
 
 if __name__ == "__main__":

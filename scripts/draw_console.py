@@ -27,7 +27,7 @@ def main() -> None:
     broker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert broker.stdout is not None
-        url = next(found[0] for line in broker.stdout if (found := re.search(r"http://\S+", line)))
+        url = next(address[0] for line in broker.stdout if (address := re.search(r"http://\S+", line)))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 1000})

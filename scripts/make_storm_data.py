@@ -112,14 +112,14 @@ def shared_lines(polygons: Any) -> tuple[list[Any], list[list[int]]]:
     points, numbers = np.unique(corners, axis=0, return_inverse=True)
     ends = np.flatnonzero(np.diff(owner)) + 1
     rings = [ring[:-1] for ring in np.split(numbers.ravel(), ends)]
-    known: dict[bytes, int] = {}
+    line_numbers: dict[bytes, int] = {}
     lines, uses = [], []
     for pieces in pieces_of(rings):
         use = []
         for piece in pieces:
-            backwards = known.get(piece[::-1].tobytes())
+            backwards = line_numbers.get(piece[::-1].tobytes())
             if backwards is None:
-                number = known.setdefault(piece.tobytes(), len(known))
+                number = line_numbers.setdefault(piece.tobytes(), len(line_numbers))
                 if number == len(lines):
                     lines.append(points[piece])
             use.append(number if backwards is None else ~backwards)
@@ -151,9 +151,9 @@ def storms(fixes: pd.DataFrame) -> pa.Table:
     for fix in fixes.itertuples():
         at = datetime(fix.year, fix.month, fix.day, fix.hour, tzinfo=UTC)
         before = rows[-1] if rows else None
-        known = before is not None and before["name"] == fix.name and at - before["at"] < LONGEST_GAP
-        number = before["number"] + 1 if before and known else 1
-        storm = before["storm"] if before and known else f"{fix.name}-{fix.year}"
+        continues = before is not None and before["name"] == fix.name and at - before["at"] < LONGEST_GAP
+        number = before["number"] + 1 if before and continues else 1
+        storm = before["storm"] if before and continues else f"{fix.name}-{fix.year}"
         row = {"id": f"{storm}-{number:03}", "storm": storm, "number": number, "name": fix.name, "at": at}
         row |= {"lat": fix.lat, "lon": fix.long, "status": fix.status, "wind": fix.wind, "pressure": fix.pressure}
         row |= {"category": whole(fix.category), "diameter": whole(fix.tropicalstorm_force_diameter)}

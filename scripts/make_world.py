@@ -29,9 +29,9 @@ def main() -> None:
     outlines = [*regions, *(shapely.union_all(shapely.set_precision(some, DEGREES)) for some in states.values())]
     simple = shapely.set_precision(shapely.simplify(outlines, 5 * DEGREES), DEGREES)
     features = [
-        {"type": "Feature", "properties": {}, "geometry": msgspec.json.decode(shapely.to_geojson(one))}
-        for one in simple
-        if not one.is_empty
+        {"type": "Feature", "properties": {}, "geometry": msgspec.json.decode(shapely.to_geojson(outline))}
+        for outline in simple
+        if not outline.is_empty
     ]
     TARGET.write_bytes(msgspec.json.encode({"type": "FeatureCollection", "features": features}))
     print(f"wrote {len(features)} outlines to {TARGET}")

@@ -101,7 +101,7 @@ def measure(name: str, n: int, repeat: int) -> Result:
     loading = best_of(load, Effort(repeat=3, seconds=60.0))
     index = load()
     merging = settle(index)
-    _, found = index.match_points(work.points)
+    _, matches = index.match_points(work.points)
     rate = BATCH / best_of(lambda: index.match_points(work.points), effort)
     scan, few = Scan(work), work.points[: max(4, min(BATCH, 20_000_000 // n))]
     scan.match(few[:1])
@@ -114,7 +114,7 @@ def measure(name: str, n: int, repeat: int) -> Result:
     layouts = "+".join(sorted({segment["layout"] for segment in index.statistics()["segments"]}))
     insert, delete = updates(index, work, effort)
     return Result(
-        name, n, layouts, found.size / BATCH, rate, scan_rate, rate / scan_rate, n / loading, merging,
+        name, n, layouts, matches.size / BATCH, rate, scan_rate, rate / scan_rate, n / loading, merging,
         insert, delete, total / n, (total - raw) / n, p50, p99,
     )  # fmt: skip
 

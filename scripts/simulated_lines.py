@@ -46,7 +46,7 @@ def functions_of(tree: ast.AST, prefix: str = "") -> Iterator[Function]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             inner = list(functions_of(node, f"{prefix}{node.name}."))
             lines = {part.lineno for body in node.body for part in ast.walk(body) if _is_statement(part)}
-            taken = frozenset[int]().union(*(one.lines for one in inner))
+            taken = frozenset[int]().union(*(function.lines for function in inner))
             yield Function(f"{prefix}{node.name}", frozenset(lines - taken))
             yield from inner
         elif isinstance(node, ast.ClassDef):
@@ -64,10 +64,10 @@ def _is_statement(node: ast.AST) -> bool:
 def row_of(module: str, functions: list[Function], run: Collection[int]) -> str | None:
     """Return the row of a module, given the lines that were run; None when no function was entered."""
     done = set(run)
-    lines = frozenset[int]().union(*(one.lines for one in functions))
+    lines = frozenset[int]().union(*(function.lines for function in functions))
     if not lines & done:
         return None
-    missing = [f"`{one.name}`" for one in functions if one.lines and not one.lines & done]
+    missing = [f"`{function.name}`" for function in functions if function.lines and not function.lines & done]
     return f"| `{module}` | {len(lines & done)} of {len(lines)} | {', '.join(missing)} |"
 
 
@@ -106,7 +106,7 @@ def page_of(run: dict[str, set[int]], seeds: int) -> str:
     for part in PARTS:
         for path in sorted((SOURCE / part).rglob("*.py")):
             functions = list(functions_of(ast.parse(path.read_text(encoding="utf-8"))))
-            if not any(one.lines for one in functions):
+            if not any(function.lines for function in functions):
                 continue
             module = path.relative_to(SOURCE).as_posix()
             row = row_of(module, functions, run.get(str(path), ()))

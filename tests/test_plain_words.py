@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import plain_words
 from scripts.plain_words import checked_files, findings, findings_in, names_in
 
 BAD = [
@@ -54,9 +55,16 @@ def test_comments_literals_and_bound_names_of_a_module_are_read(tmp_path: Path) 
     ]
 
 
+def test_the_checker_reads_itself_except_for_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(plain_words.__file__)
+    assert findings_in(path) == []
+    monkeypatch.setattr(plain_words, "TABLES", ())
+    assert {"nobody", "anew"} <= {finding.phrase for finding in findings_in(path)}
+
+
 def test_documents_and_modules_are_read() -> None:
     names = {path.name for path in checked_files()}
-    assert {"README.md", "language.md", "engine.py", "errors.py"} <= names
+    assert {"README.md", "language.md", "engine.py", "errors.py", "plain_words.py", "health.py", "run.py"} <= names
     assert "report.md" not in names
 
 
@@ -73,6 +81,8 @@ def test_documents_and_modules_are_read() -> None:
         ("print(found, self.found)", []),  # bound elsewhere, perhaps by others
         ("matches = find(one=1)", []),
         ("one_by_one, found_at = 1, 2", []),
+        ("def test_that_nobody_waits(): ...", ["nobody"]),
+        ("async def test_a_list_is_no_map(): ...", ["is no map"]),
     ],
 )
 def test_a_name_that_says_nothing_is_found_where_it_is_bound(source: str, names: list[str]) -> None:
