@@ -47,8 +47,10 @@ UPDATES = {
     "a number beyond 64 bits": m.Update(2**63, replace=True),
     "a number below 0": m.Confirm(-1),
     "a gap of more events than there are numbers": m.LinkGap("default", m.EventId("a", 1, 1), 2**64 - 1),
+    "a gap of no events": m.LinkGap("default", m.EventId("a", 1, 1), 0),
     "an event whose number is beyond 64 bits": m.Publish(m.Published(m.EventId("a", 1, 2**63), "default", b"\x80")),
     "an event with a long publisher": m.Publish(m.Published(m.EventId("a" * 100_000, 1, 1), "default", b"\x80")),
+    "an event of a client of this broker": m.Publish(m.Published(m.EventId("c:a:b@broker", 1, 7), "default", b"\x80")),
     "an event in a long namespace": m.Publish(m.Published(m.EventId("a", 1, 1), "d" * 100_000, b"\x80")),
     "an event of more bytes than one has": m.Publish(
         m.Published(m.EventId("a", 1, 1), "default", b"\x80" + bytes(2**20))

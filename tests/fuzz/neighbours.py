@@ -209,7 +209,7 @@ class World:
                 assert int(change.key[2]) < 2**63, "no store has such numbers"
                 if change.key[1] == "good" and change.value is not None:
                     sent = m.decode(change.value, "good")
-                    check_message(sent, "good")
+                    check_message(sent, "good", "good")
         self.disk.commit(changes)
         then()
 

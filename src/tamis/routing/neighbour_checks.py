@@ -32,18 +32,20 @@ OF_NEIGHBOURS: Final = (m.Update, m.Confirm, m.Pause, m.Resume, m.Publish, m.Pub
 MAX_KEY: Final = 24 * MAX_NAME
 
 
-def check_message(message: Any, sender: Link) -> None:
-    """Raise `RemoteProtocolError` unless a neighbour may send this message, of this size."""
+def check_message(message: Any, sender: Link, name: str) -> None:
+    """Raise `RemoteProtocolError` unless a neighbour may send this message to the broker ``name``."""
     if isinstance(message, m.Publish):
-        _check_event(message.event, sender)
+        _check_event(message.event, sender, name)
     elif isinstance(message, m.PublishBatch):
         for event in message.events:
-            _check_event(event, sender)
+            _check_event(event, sender, name)
     elif isinstance(message, m.Update):
         _check_update(message, sender)
     elif isinstance(message, m.LinkGap):
         _check_namespace(message.namespace, sender)
         _check("characters of a publisher", len(message.first.publisher), MAX_KEY, sender)
+        if not message.count:
+            raise RemoteProtocolError(sender, "a gap of no events")
     elif not isinstance(message, OF_NEIGHBOURS):
         raise RemoteProtocolError(sender, f"a broker may not send {type(message).__name__} to another")
 
@@ -62,7 +64,11 @@ def check_table(message: m.Update, interests: Interests, sender: Link) -> None:
     _check("bytes of filters in all", size, MAX_BYTES_OF_SUBSCRIPTIONS, sender)
 
 
-def _check_event(event: m.Published, sender: Link) -> None:
+def _check_event(event: m.Published, sender: Link, name: str) -> None:
+    if event.id.publisher.endswith(
+        f"@{name}"
+    ):  # readers would take it for one of that publisher, and skip those before
+        raise RemoteProtocolError(sender, f"an event of {event.id.publisher[:MAX_NAME]!r}, a client of this broker")
     _check_namespace(event.namespace, sender)
     _check("characters of a publisher", len(event.id.publisher), MAX_KEY, sender)
     _check("bytes of an event", len(event.payload), MAX_EVENT_WITH_REGION, sender)

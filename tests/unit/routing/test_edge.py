@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tamis.model.schema import Schema
+from tamis.model.types import Number
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.effects import Answer, Deliver, Persist, Send
@@ -16,6 +18,7 @@ from tamis.routing.edge.link_names import http_link
 from tamis.routing.edge.registry import Registry
 from tamis.routing.edge.requests import Accepted, Departed, Post, Posts, Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
+from tamis.routing.policies import find_policy
 
 RIGHTS = Rights("alice")
 
@@ -137,3 +140,30 @@ def test_what_waits_is_found_by_its_place_however_many_principals_wait() -> None
 
 def _arrival(link: str, row: int) -> tuple[str, m.Subscribe]:
     return link, m.Subscribe(str(row), b"")
+
+
+def test_gaps_of_a_link_do_not_fill_the_backlog_of_a_client() -> None:
+    content, ends = Content(Schema({"n": Number()})), dict[str, StreamEnd]()
+    core = BrokerCore("here", {"east": find_policy("covering")}, content)
+    edge = EdgeCore(core, content, ends, max_backlog=3)
+    link = http_link("default", "s")
+    ends[link] = StreamEnd(link, 1)
+    edge.handle(SubscribeFor(((link, m.Subscribe("s", b"true")),), RIGHTS), sender="", now=0.0)
+
+    def gaps(count: int) -> list[m.Gap]:
+        """Return the gaps that are sent to the client for so many of the link."""
+        sent: list[m.Gap] = []
+        for number in range(count):
+            gap = m.LinkGap("default", m.EventId("p", 1, 1 + number), 5)
+            for effect in edge.handle(gap, sender="east", now=0.0):
+                if isinstance(effect, Send) and effect.link == link:
+                    ends[link].append(m.encode(effect.message))
+                    sent.append(effect.message)
+        return sent
+
+    assert [gap.first.seq for gap in gaps(100)] == [1, 2, 3]
+    assert edge.backlogs.gaps[link] == m.Gap(m.EventId("p", 1, 4), 97 * 5)
+    ends[link].acknowledge(3)
+    effects = edge.handle(m.Tick(), sender="", now=1.0)
+    assert Send(link, m.Gap(m.EventId("p", 1, 4), 97 * 5)) in effects
+    assert len(gaps(1)) == 1

@@ -127,7 +127,7 @@ class BrokerCore:
         if handler is None or (not is_neighbour and isinstance(message, _OF_BROKERS | m.LinkGap)):
             raise RemoteProtocolError(sender, f"may not send {type(message).__name__} to a broker")
         if is_neighbour and isinstance(message, m.Message):
-            check_message(message, sender)
+            check_message(message, sender, self.name)
         return handler(message, sender, now)
 
     @property

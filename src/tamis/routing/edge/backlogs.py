@@ -6,13 +6,14 @@ one `Gap` when it has caught up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from tamis.node import records
 from tamis.node.effects import Deliver, Effect, Key, Link, Send
 from tamis.node.stream import StreamEnd
+from tamis.node.vocabulary import MAX_COUNT
 from tamis.routing import messages as m
 from tamis.routing.consumers.sharing import Sharing
 from tamis.routing.edge.admission import MAX_BACKLOG
@@ -51,14 +52,18 @@ class Backlogs:
 
     def admit(self, delivery: Deliver) -> Effect:
         """Return the delivery, or the record that its client missed it."""
-        link, gap, added = delivery.link, self.gaps.get(delivery.link), self._added.get(delivery.link, 0)
-        waiting, n_bytes = self._waiting(link)
-        if gap is None and waiting + added < self._limit and n_bytes < self._limit_bytes:
-            self._added[link] = added + 1
+        if self._has_room(delivery.link):
             return delivery
-        first = delivery.message.event.id if gap is None else gap.first
-        self.gaps[link] = m.Gap(first, 1 if gap is None else gap.count + 1)
-        return records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))
+        return self._miss(delivery.link, m.Gap(delivery.message.event.id, 1))
+
+    def admit_gaps(self, effects: Iterable[Effect]) -> list[Effect]:
+        """Return effects, those with a `Gap` for a client that is suspended, or about to be, added to its own gap."""
+        return [
+            self._admit_gap(effect.link, effect.message)
+            if isinstance(effect, Send) and isinstance(effect.message, m.Gap)
+            else effect
+            for effect in effects
+        ]
 
     def received(self, link: Link) -> int:
         """Return the number of the last message that a client has sent."""
@@ -82,6 +87,24 @@ class Backlogs:
         """Drop the gap of a client that has gone, and the holds on its queue."""
         gap: list[Effect] = [records.GAP.drop(link)] if self.gaps.pop(link, None) is not None else []
         return gap + self.sharing.forget(link)
+
+    def _admit_gap(self, link: Link, gap: m.Gap) -> Effect:
+        return Send(link, gap) if self._has_room(link) else self._miss(link, gap)
+
+    def _has_room(self, link: Link) -> bool:
+        """Whether one more message may wait for a client, which is then counted."""
+        added = self._added.get(link, 0)
+        waiting, n_bytes = self._waiting(link)
+        if link in self.gaps or waiting + added >= self._limit or n_bytes >= self._limit_bytes:
+            return False
+        self._added[link] = added + 1
+        return True
+
+    def _miss(self, link: Link, missed: m.Gap) -> Effect:
+        """Add what a client misses to its gap; return what to persist."""
+        gap = self.gaps.get(link, m.Gap(missed.first, 0))
+        self.gaps[link] = m.Gap(gap.first, min(gap.count + missed.count, MAX_COUNT))
+        return records.GAP.put(link, value=msgspec.msgpack.encode(self.gaps[link]))
 
     def _waiting(self, link: Link) -> tuple[int, int]:
         """Return how many messages wait for a client, and their bytes."""

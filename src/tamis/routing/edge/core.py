@@ -55,7 +55,7 @@ from tamis.routing.neighbour_checks import check_message
 from tamis.routing.rings import Readmit
 from tamis.routing.webhooks.registration import PutWebhook
 
-__all__ = ["EdgeCore", "source_of"]
+__all__ = ["EdgeCore", "source_of", "source_of_neighbour"]
 
 
 def source_of(principal: str) -> str:
@@ -65,6 +65,15 @@ def source_of(principal: str) -> str:
     'principal alice'
     """
     return f"principal {principal}"
+
+
+def source_of_neighbour(link: Link) -> str:
+    """Return the source of the events that come over a link.
+
+    >>> source_of_neighbour("east")
+    'broker east'
+    """
+    return f"broker {link}"
 
 
 class EdgeCore:
@@ -306,11 +315,12 @@ class EdgeCore:
 
     def _from_broker(self, message: Any, sender: Link, now: float) -> list[Effect]:
         if not isinstance(message, m.Publish | m.PublishBatch):
-            return self.broker.handle(message, sender=sender, now=now)
-        check_message(message, sender)
+            effects = self.broker.handle(message, sender=sender, now=now)
+            return self.backlogs.admit_gaps(effects) if isinstance(message, m.LinkGap) else effects
+        check_message(message, sender, self.broker.name)
         events = (message.event,) if isinstance(message, m.Publish) else message.events
         self.broker.events.demand_readable(events, sender)
-        return self._route({f"broker {sender}": events}, sender, now)
+        return self._route({source_of_neighbour(sender): events}, sender, now)
 
     def _from_client(self, message: Any, sender: Link, now: float) -> list[Effect]:
         rights = self.rights[sender]

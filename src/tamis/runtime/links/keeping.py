@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tamis.errors import RemoteProtocolError, TamisError
+from tamis.routing.edge.core import source_of_neighbour
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.machine import Connection
 from tamis.runtime.dialling import (
@@ -23,7 +24,7 @@ from tamis.runtime.dialling import (
     socket_errors,
     websocket_url,
 )
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL
+from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, join_frames, split_frames
 
 if TYPE_CHECKING:
     from tamis.runtime.broker.driver import Driver
@@ -70,11 +71,22 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig, url: st
             async for packet in socket:
                 if isinstance(packet, str):
                     raise RemoteProtocolError(link.name, "it sent text")
-                driver.receive(connection, packet)
+                await _take(driver, connection, packet)
         finally:
             connection.close("the link is down")
             driver.machine.disconnect(connection)
             await writer
+
+
+async def _take(driver: Driver, connection: Connection, packet: bytes) -> None:
+    """Take a packet frame by frame; others are served in between, and while events of the neighbour have steps left."""
+    source = source_of_neighbour(connection.link)
+    for frame in split_frames(packet, connection.link):
+        driver.receive(connection, join_frames([frame]))
+        await asyncio.sleep(0)
+        await driver.wait_while(lambda edge: edge.publications.is_waiting(source) and not connection.closed)
+        if connection.closed:
+            return
 
 
 async def _write(driver: Driver, connection: Connection, socket: Any) -> None:

@@ -15,7 +15,7 @@ from tamis.node.frames import decode_frame
 from tamis.routing import messages as m
 from tamis.routing.edge.admission import MAX_NAME
 from tamis.routing.edge.checks import Checks, Drafts, adopt_from, checks_apart, holds, prepare, prepare_event
-from tamis.routing.edge.core import source_of
+from tamis.routing.edge.core import source_of, source_of_neighbour
 from tamis.routing.edge.limits import LONG_FILTER, MAX_EVENTS, MAX_FRAMES, MAX_SUBSCRIPTIONS_AT_ONCE
 from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.requests import Draft, MessageDraft, StaleDraftError
@@ -147,7 +147,7 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
     """
     checks, rights = driver.view.checks, connection.rights
     most = None if rights is None else MAX_FRAMES
-    source = _principal(connection) if rights is None else source_of(rights.principal)
+    source = source_of_neighbour(connection.link) if rights is None else source_of(rights.principal)
     for frame in split_frames(packet, connection.link, most):
         drafts: Drafts = {}
         message: MessageDraft | None = None
