@@ -159,6 +159,7 @@ class EdgeCore:
                 read[link, key] = message
                 if is_http_link(link):
                     queues.append(link)
+        self.registry.clients.add(link for (link,), _ in records.LINK.items(stored))
         restored = self.broker.restore(stored, now=now, read=read)
         effects = self._outgoing(restored, now) + self.publications.restore(stored)
         if records.SCHEMA.key() in stored:
@@ -176,6 +177,7 @@ class EdgeCore:
             self.trail.note(Deed(round(now * 1e6), sender, "link up", sender, address="broker"))
             return self.broker.flow.rings.greet(sender)
         self.rights[sender] = message.rights
+        self.registry.clients.add([sender])
         missed = self.refusals.upto(sender, self.backlogs.received(sender))
         types = [notice for name in ("", *self.registry.namespaces_of(sender)) for notice in self.checks.types_of(name)]
         return [Tell(sender, notice) for notice in (*types, *missed)]
@@ -190,6 +192,7 @@ class EdgeCore:
 
     def _departed(self, message: r.Departed, sender: Link, now: float) -> list[Effect]:
         self.rights.pop(sender, None)
+        self.registry.clients.drop(sender)
         return [*self.refusals.forget(sender), *self.backlogs.forget(sender)]
 
     def _learn_types(self, message: r.LearnTypes, sender: Link, now: float) -> list[Effect]:

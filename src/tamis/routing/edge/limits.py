@@ -28,6 +28,7 @@ __all__ = [
     "MAX_BODY",
     "MAX_BYTES_OF_NAMESPACE",
     "MAX_BYTES_OF_SUBSCRIPTIONS",
+    "MAX_CLIENTS_OF_PRINCIPAL",
     "MAX_CONNECTIONS",
     "MAX_CONNECTIONS_OF_ADDRESS",
     "MAX_DELIVERIES",
@@ -116,6 +117,9 @@ MAX_BACKLOG: Final = 100_000
 #: Subscriptions of one principal (promise S19).
 MAX_SUBSCRIPTIONS: Final = 100_000
 
+#: Names of clients of one principal: a broker remembers the stream of each for a day at least.
+MAX_CLIENTS_OF_PRINCIPAL: Final = 10_000
+
 #: Subscriptions of one namespace; bytes of filters, texts and metadata of one namespace, and of all.
 MAX_SUBSCRIPTIONS_OF_NAMESPACE: Final = 1_000_000
 MAX_BYTES_OF_NAMESPACE: Final = 1024 * 1024 * 1024
@@ -182,6 +186,7 @@ DOORS: Final = (
     Door("frames of a packet", "client message", f"{MAX_FRAMES:,}"),
     Door("bytes of a packet", "message of a link", _bytes(MAX_PACKET_OF_BROKER)),
     Door("messages that wait (`max_backlog`)", "client", f"{MAX_BACKLOG:,}"),
+    Door("clients by name, absent ones included", "principal", f"{MAX_CLIENTS_OF_PRINCIPAL:,}"),
     Door("subscriptions", "principal", f"{MAX_SUBSCRIPTIONS:,}"),
     Door("subscriptions", "namespace", f"{MAX_SUBSCRIPTIONS_OF_NAMESPACE:,}"),
     Door("bytes of filters, texts and metadata", "namespace", _bytes(MAX_BYTES_OF_NAMESPACE)),

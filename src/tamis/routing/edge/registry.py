@@ -24,7 +24,7 @@ from tamis.routing.edge.limits import (
     SLICE_BYTES,
     SLICE_SUBSCRIPTIONS,
 )
-from tamis.routing.edge.link_names import queue_of
+from tamis.routing.edge.link_names import ClientNames, queue_of
 from tamis.routing.edge.requests import Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.routing.webhooks.registration import Webhooks
@@ -51,6 +51,8 @@ class Registry:
         self._passing: dict[Link, set[Place]] = {}
         #: The limits of deliveries of durable subscriptions that have one.
         self._most_deliveries: dict[Place, int] = {}
+        #: All clients by name, also those without subscriptions.
+        self.clients = ClientNames()
         #: The webhooks of subscriptions.
         self.webhooks = Webhooks(self.namespaces_of)
         self._room = _Room()

@@ -243,6 +243,10 @@ class BrokerMachine:
 
     # Wires
 
+    def demand_name(self, link: Link) -> None:
+        """Raise `LimitError` if a client may not connect because its principal has too many by other names."""
+        self.node.core.registry.clients.demand_room(link)
+
     def connect(self, connection: Connection) -> None:
         """Add a wire to a link; an earlier one is closed. Nothing leaves before the broker has taken note of it."""
         self.demand_sound()

@@ -92,7 +92,9 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
         raise ModelError(f"a client has a name of 1 to {MAX_NAME} characters: /v1/connect?client=NAME")
     cursor = Cursor.parse(query["after"], "after") if "after" in query else Cursor()
     replay_after = cursor.number if cursor.epoch == server.broker.epoch else None
-    return client_link(rights.principal, name), rights, rights.digest, replay_after
+    link = client_link(rights.principal, name)
+    server.driver.machine.demand_name(link)
+    return link, rights, rights.digest, replay_after
 
 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace: Pace) -> None:
