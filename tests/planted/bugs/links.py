@@ -13,8 +13,8 @@ BUGS = [
         "a_gap_counts_its_first_event_only",
         "routing/core/link_gaps",
         "Further events that a link was not sent are not counted.",
-        "msgspec.structs.replace(open_gap, count=open_gap.count + count)",
-        "msgspec.structs.replace(open_gap, count=open_gap.count)",
+        "msgspec.structs.replace(open_gap, count=min(open_gap.count + count, MAX_COUNT))",
+        "msgspec.structs.replace(open_gap, count=min(open_gap.count, MAX_COUNT))",
         (f"{GAPS}::test_a_gap_has_the_first_event_and_the_count_of_each_namespace",),
     ),
     Bug(

@@ -21,9 +21,9 @@ BUGS = [
     Bug(
         "events_without_a_namespace_are_lost",
         "spark/matching/matching",
-        "An event whose namespace is null is matched with nobody instead of with the default.",
-        "column = batch.column(NAMESPACE).fill_null(default)",
-        'column = batch.column(NAMESPACE).fill_null("")',
+        "An event whose namespace is null is matched with no subscription instead of with the default.",
+        "column = column.cast(pa.string()).fill_null(default)",
+        'column = column.cast(pa.string()).fill_null("")',
         (f"{WORKERS}::test_an_event_without_a_namespace_is_of_the_default_one",),
         costly=True,
     ),
