@@ -23,6 +23,9 @@ SUBSYSTEMS = {
     "text": 10,
     "webhooks": 12,
     "links": 6,
+    "takeover": 6,
+    "deadletters": 6,
+    "bridges": 6,
 }
 
 BUGS: list[Bug] = [

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -19,7 +18,6 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +130,12 @@ class Relay:
             while True:
                 near, _ = self._listener.accept()
                 far = socket.socket(socket.AF_UNIX)
-                far.connect(self._target)
+                try:
+                    far.connect(self._target)
+                except OSError:  # the server is gone, and another one may come
+                    near.close()
+                    far.close()
+                    continue
                 for pair in ((near, far), (far, near)):
                     threading.Thread(target=self._carry, args=pair, daemon=True).start()
 
@@ -436,85 +439,6 @@ def test_soak_failover_stop_during_a_take_over(postgres: PostgresServer, tmp_pat
 def kill(holder: BrokerProcess, traffic: Traffic) -> None:
     holder.kill()
     traffic.wait_for_more()
-
-
-def hang(holder: BrokerProcess, traffic: Traffic) -> None:
-    assert holder.process is not None
-    holder.process.send_signal(signal.SIGSTOP)
-    traffic.wait_for_more()
-    holder.process.send_signal(signal.SIGCONT)
-    holder.process.wait(HANGS)
-
-
-@dataclass
-class Ledger:
-    """What parts of a long soak have found so far: a line of JSON for each, so that the next part goes on."""
-
-    path: Path | None = field(
-        default_factory=lambda: Path(found) if (found := os.environ.get("TAMIS_KILL_LOG")) else None
-    )
-    parts: list[dict[str, list[float]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        is_there = self.path is not None and self.path.exists()
-        self.parts = [json.loads(line) for line in self.path.read_text().splitlines()] if is_there else []
-
-    def add(self, pauses: dict[str, list[float]]) -> None:
-        self.parts.append(pauses)
-        if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps(pauses) + "\n")
-
-    def p99(self) -> float:
-        """The 99th percentile of all pauses."""
-        pauses = sorted(seconds for part in self.parts for each in part.values() for seconds in each)
-        return pauses[min(len(pauses) - 1, int(0.99 * len(pauses)))]
-
-    def __str__(self) -> str:
-        """How many holders have died, and how long publishers waited."""
-        words = []
-        for way in (kill.__name__, hang.__name__):
-            pauses = sorted(seconds for part in self.parts for seconds in part[way])
-            if pauses:
-                last = pauses[min(len(pauses) - 1, int(0.99 * len(pauses)))]
-                words.append(f"{way} {len(pauses)}: median {pauses[len(pauses) // 2]:.1f} s, p99 {last:.1f} s")
-        return "; ".join(words)
-
-
-@pytest.mark.soak
-def test_soak_failover_kills(postgres: PostgresServer, tmp_path: Path) -> None:
-    """`TAMIS_KILLS` holders are killed or stopped, one after another, beneath one stream of events.
-
-    With `TAMIS_KILL_LOG=FILE` this is one part of several: each adds to the file and is another draw.
-    """
-    ledger = Ledger()
-    kills, rng = int(os.environ.get("TAMIS_KILLS", "200")), random.Random(27 + len(ledger.parts))
-    pair = Pair(tmp_path, postgres.url).start()
-    traffic, pauses = Traffic(pair.urls), {kill.__name__: list[float](), hang.__name__: list[float]()}
-
-    def trouble() -> None:
-        for _ in range(kills):
-            holder = pair.serving()
-            wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
-            traffic.wait_for_more()
-            time.sleep(rng.uniform(0, 0.3))
-            count, way = len(traffic.moments), rng.choice([kill, hang])
-            way(holder, traffic)
-            moments = traffic.moments[count - 1 :]
-            pauses[way.__name__].append(max(after - before for before, after in pairwise(moments)))
-            holder.start()
-
-    try:
-        asyncio.run(traffic.run(trouble))
-        demand_once(traffic)
-        ledger.add(pauses)
-        print(ledger)
-        # Of 1,000 kills and stops on a machine that was busy with other work, it was 3.7 s.
-        assert ledger.p99() <= TAKE_OVER_SECONDS
-    finally:
-        print({name: [round(seconds, 1) for seconds in sorted(each)] for name, each in pauses.items()})
-        print(f"{len(traffic.confirmed)} confirmed, {len(traffic.read)} read")
-        pair.stop()
 
 
 def test_a_promoted_replica_has_all_that_was_confirmed(tmp_path: Path) -> None:
