@@ -57,7 +57,8 @@ class PostgresServer:
     def url(self) -> str:
         return f"postgresql://tamis@/{self.database}?host={self.directory}"
 
-    def make(self) -> PostgresServer:
+    def make(self, *more: str) -> PostgresServer:
+        """Make a database cluster, with more options of initdb."""
         assert PROGRAM is not None
         command = _as_user()
         if command:
@@ -65,7 +66,7 @@ class PostgresServer:
         initdb = str(Path(PROGRAM).resolve().parent / "initdb")
         options = ["-U", "tamis", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C", "-k"]
         data = str(self.directory / "data")
-        subprocess.run([*command, initdb, "-D", data, *options], check=True, capture_output=True, cwd="/")
+        subprocess.run([*command, initdb, "-D", data, *options, *more], check=True, capture_output=True, cwd="/")
         return self
 
     def replica(self) -> PostgresServer:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -259,11 +260,76 @@ def small_database(postgres: PostgresServer) -> Iterator[PostgresServer]:
             os.chown(disk / "space", postgres.directory.stat().st_uid, -1)
             db.execute(f"CREATE TABLESPACE small LOCATION '{disk / 'space'}'")
             db.execute("CREATE DATABASE small TABLESPACE small")
+            db.execute("CHECKPOINT")  # its files have holes until then, which a read may have to fill
             yield PostgresServer(postgres.directory, database="small")
             db.execute("DROP DATABASE small WITH (FORCE)")
             db.execute("DROP TABLESPACE small")
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.fixture
+def small_log(tmp_path: Path) -> Iterator[tuple[PostgresServer, Callable[[], None]]]:
+    """A server whose log of changes (WAL) has a file system of 24 MiB, and how to enlarge that."""
+    disk = Path(tempfile.mkdtemp(prefix="tamis-wal-", dir="/tmp"))
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(disk), "-o"]
+    mounted = subprocess.run([*mount, "size=24m,mode=777"], capture_output=True, check=False)
+    if mounted.returncode:
+        disk.rmdir()
+        pytest.skip(f"not run: a file system cannot be mounted here ({mounted.stderr.decode().strip()})")
+    server = PostgresServer()
+    try:
+        yield (
+            server.make("-X", str(disk / "wal"), "--wal-segsize=1").start(),
+            lambda: subprocess.run([*mount, "remount,size=200m"], check=True) and None,
+        )
+    finally:
+        server.remove()
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+        disk.rmdir()
+
+
+def test_a_full_disk_of_the_servers_log_stops_the_broker_and_loses_nothing(
+    small_log: tuple[PostgresServer, Callable[[], None]], tmp_path: Path
+) -> None:
+    """PostgreSQL itself stops when it cannot write its log; with more room it starts with all that was confirmed."""
+    server, enlarge = small_log
+    engine, body = PostgresEngine(server, tmp_path), random.Random(5).randbytes(100_000)
+    confirmed = 0
+    with opened(engine) as store:
+        store.load()
+        store._writer.patience = 2.0
+        with pytest.raises(StoreError, match="PostgreSQL"):  # noqa: PT012 - which commit it is depends on PostgreSQL
+            while confirmed < 1_000:
+                store.commit([Persist(("out", "a", str(confirmed + 1)), body)], now=confirmed)
+                confirmed += 1
+    assert 50 < confirmed < 400  # the log was full: 24 MiB hold no more
+    server.kill()
+    enlarge()
+    server.start()
+    with opened(engine) as again:
+        stored = loaded(again)
+        expected = {("out", "a", str(n)): body for n in range(1, confirmed + 1)}
+        assert stored in (expected, expected | {("out", "a", str(confirmed + 1)): body})  # one was under way
+        again.commit([Persist(("tokens",), b"1")], now=0)
+
+
+def test_damage_of_a_page_is_noticed(postgres: PostgresServer, tmp_path: Path) -> None:
+    """Not a record but the file beneath it: PostgreSQL's own checksum of the page tells, and nothing is repaired."""
+    engine = PostgresEngine(postgres, tmp_path)
+    with opened(engine) as store:
+        store.load()
+        for number in range(1, 30):
+            store.commit([Persist(("out", "a", str(number)), bytes(1_000))], now=number)
+    engine.execute("CHECKPOINT")
+    [(path,)] = engine.execute("SELECT pg_relation_filepath('outbox')")
+    postgres.kill()
+    with (postgres.directory / "data" / path).open("r+b") as file:
+        file.seek(8_192 + 4_000)  # within a body on the second page
+        file.write(b"damage")
+    postgres.start()
+    with pytest.raises(StoreError, match="DataCorrupted: invalid page in block 1"), opened(engine) as again:
+        loaded(again)
 
 
 def fill(store: PostgresStore, body: bytes) -> int:

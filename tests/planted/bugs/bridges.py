@@ -45,7 +45,7 @@ BUGS = [
         "A batch is published although the one before it was refused for now.",
         "            if problem is not None and not is_for_good(problem):\n                return",
         "            if problem is not None and not is_for_good(problem) and not stack:\n                return",
-        (f"{LANES}::test_nothing_overtakes_what_was_refused_for_now",),
+        (f"{LANES}::test_the_second_half_of_a_batch_waits_for_the_first",),
     ),
     Bug(
         "a_message_is_acknowledged_before_the_broker_has_it",
@@ -53,7 +53,7 @@ BUGS = [
         "A message that is refused for now is acknowledged at the other system.",
         "                later.append(message)\n",
         "                later.append(message)\n                done.append(message)\n",
-        (f"{LANES}::test_nothing_overtakes_what_was_refused_for_now",),
+        (f"{LANES}::test_a_message_is_settled_when_the_broker_has_it_and_not_before",),
     ),
     Bug(
         "one_bad_message_refuses_its_batch",

@@ -141,6 +141,33 @@ def test_nothing_overtakes_what_was_refused_for_now(made: tuple[_Broker, _System
     assert (counts.retried, counts.refused) == (16, 1)
 
 
+def test_the_second_half_of_a_batch_waits_for_the_first(made: tuple[_Broker, _System, NumberedIntake]) -> None:
+    broker, _, intake = made
+    intake.find("lane", lambda: 0)
+    broker.problems = [RefusedError(400, "event: unfit"), RefusedError(503, "the link is full")]
+    outcomes = run(lambda: intake.publish(chain(*range(1, 9), after=0)))
+    assert {str(outcome) for outcome in outcomes} == {"the link is full"}
+    assert (broker.events, broker.calls) == ([], 2)
+
+
+def test_a_message_is_settled_when_the_broker_has_it_and_not_before(
+    made: tuple[_Broker, _System, NumberedIntake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, system, intake = made
+    intake.find("lane", lambda: 0)
+    broker.problems = [RefusedError(503, "the link is full")]
+    settled, publish = list[list[int]](), broker.publish_once
+
+    def watch(*arguments: Any, **more: Any) -> bool:
+        settled.append(list(system.settled))
+        return publish(*arguments, **more)
+
+    monkeypatch.setattr(broker, "publish_once", watch)
+    bridge = Bridge(BridgePlan("http://b"), system, BridgeCounts(), intake)  # type: ignore[arg-type]
+    run(lambda: bridge.publish(chain(1, 2, after=0)))
+    assert (settled, system.settled) == ([[], []], [1, 2])
+
+
 def test_a_bridge_without_rights_stops(made: tuple[_Broker, _System, NumberedIntake]) -> None:
     broker, system, intake = made
     intake.find("lane", lambda: 0)
