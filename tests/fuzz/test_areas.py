@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.fuzz import bodies, configurations, frames, geometry, harness, language, mqtt, neighbours, tokens
+from tests.fuzz import bodies, configurations, frames, geometry, harness, language, mqtt, neighbours, peers, tokens
 from tests.fuzz.harness import Area
 
 #: The areas with the inputs of a short run: about a second each.
@@ -18,6 +18,7 @@ SHORT = {
     geometry.AREA: 700,
     mqtt.AREA: 2_000,
     neighbours.AREA: 150,
+    peers.AREA: 100,
     tokens.AREA: 250,
 }
 
@@ -26,7 +27,9 @@ PART = 100_000
 
 #: Parts of 100,000 inputs: ten million frames, bodies and texts; configurations once.
 LONG = [(frames.AREA, part) for part in range(100)] + [(bodies.AREA, part) for part in range(100)]
-LONG += [(area, 0) for area in (configurations.AREA, geometry.AREA, mqtt.AREA, neighbours.AREA, tokens.AREA)]
+LONG += [
+    (area, 0) for area in (configurations.AREA, geometry.AREA, mqtt.AREA, neighbours.AREA, peers.AREA, tokens.AREA)
+]
 
 
 @pytest.mark.parametrize("area", SHORT, ids=lambda area: area.name)

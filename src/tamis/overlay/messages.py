@@ -25,7 +25,7 @@ import msgspec
 
 from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
 from tamis.node.published import EventId, Published
-from tamis.node.vocabulary import Vocabulary
+from tamis.node.vocabulary import MAX_COUNT, Count, Vocabulary
 
 __all__ = [
     "MAX_ROWS",
@@ -63,8 +63,8 @@ __all__ = [
 #: The first byte of every message.
 VERSION = 1
 
-#: A level, a number of hops or rounds: not below zero, and far from where adding one would not fit into 64 bits.
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+#: The level of a node that has children.
+InnerLevel = Annotated[int, msgspec.Meta(ge=1, le=MAX_COUNT)]
 #: The name of a seat: a peer's, which is an address of at most 262 characters among real peers, and a number.
 Name = Annotated[str, msgspec.Meta(max_length=512)]
 #: A seat's key for a copy of an event: the name of a seat and a level.
@@ -137,7 +137,7 @@ class Adopted(SeatMessage, frozen=True, array_like=True, tag=3):
     """
 
     child: Name
-    level: Count
+    level: InnerLevel
     box: bytes
     place: Count
     moved: bool
@@ -152,7 +152,7 @@ class TakeOver(SeatMessage, frozen=True, array_like=True, tag=4):
     """
 
     heir: Name
-    level: Count
+    level: InnerLevel
     nodes: Annotated[tuple[NodeState, ...], msgspec.Meta(max_length=16)]
     parent: Name | None
     fresh: bool
@@ -169,7 +169,7 @@ class Owner(SeatMessage, frozen=True, array_like=True, tag=5):
 
     child: Name
     old: Name
-    level: Count
+    level: InnerLevel
     box: bytes
 
 
