@@ -17,7 +17,7 @@ SHORT = {
     frames.AREA: 1_500,
     geometry.AREA: 700,
     mqtt.AREA: 2_000,
-    neighbours.AREA: 150,
+    neighbours.AREA: 100,
     peers.AREA: 100,
     tokens.AREA: 250,
 }
