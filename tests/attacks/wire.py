@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from websockets.asyncio.client import connect as open_socket
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 import tamis
 from tamis.node.frames import Frame, decode_frame, encode_frame
@@ -24,15 +25,18 @@ HANGS = 300.0
 class Wire:
     """One WebSocket to a broker, greeted; `say` sends the next numbered message."""
 
-    def __init__(self, socket: Any, epoch: int, received: int) -> None:
+    def __init__(self, socket: Any, life: int, epoch: int, received: int, frames: list[Frame]) -> None:
         self.socket = socket
+        self.life = life
+        #: The frames of the packet with the greeting.
+        self.frames = frames
         #: The epoch of the broker, and the number of the last message of this client that it has.
         self.epoch = epoch
         self.said = received
 
     async def say(self, body: bytes) -> None:
         self.said += 1
-        await self.socket.send(join_frames([encode_frame(Frame(1, self.epoch, self.said, 0, body))]))
+        await self.socket.send(join_frames([encode_frame(Frame(self.life, self.epoch, self.said, 0, body))]))
 
     async def refusal(self) -> m.Refusal:
         """Return the next refusal that the broker sends."""
@@ -78,15 +82,20 @@ def packed(frame: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def dialled(broker: HasUrl, query: str = "client=attacker", life: int = 1) -> AsyncIterator[Wire]:
+async def dialled(
+    broker: HasUrl, query: str = "client=attacker", life: int = 1, subprotocols: Sequence[Subprotocol] | None = None
+) -> AsyncIterator[Wire]:
     """Connect and greet as the epoch ``life``."""
     url = f"{broker.url.replace('http', 'ws', 1)}/v1/connect?{query}"
-    async with open_socket(url, proxy=None, compression=None, ping_interval=None) as socket:
+    async with open_socket(
+        url, proxy=None, compression=None, ping_interval=None, subprotocols=subprotocols, max_size=None
+    ) as socket:
         await socket.send(join_frames([encode_frame(Frame(life, 0, 0, 0))]))
         while True:
-            for frame in frames_of(await socket.recv()):
+            frames = frames_of(await socket.recv())
+            for frame in frames:
                 if frame.to == life:
-                    yield Wire(socket, frame.epoch, frame.ack)
+                    yield Wire(socket, life, frame.epoch, frame.ack, frames)
                     return
 
 

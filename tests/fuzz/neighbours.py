@@ -121,6 +121,15 @@ def update(rng: random.Random) -> list[Any]:
     return [8, number(rng, rng.randrange(1, 5)), entries, retract, rng.random() < 0.4, ranges]
 
 
+def part(rng: random.Random) -> list[Any]:
+    """Return the fields of a part of a table, or of an answer to one."""
+    table, index = number(rng, rng.randrange(1, 3)), number(rng, rng.randrange(3))
+    if rng.random() < 0.2:
+        return [28, table, index]
+    _, _, entries, retract, is_last, ranges = update(rng)
+    return [27, table, index, entries, retract, is_last, ranges if is_last or rng.random() < 0.2 else []]
+
+
 def reach(rng: random.Random) -> list[Any]:
     brokers = [[rng.choice(WORDS), rng.choice(["evil", *WORDS]), number(rng, 5)] for _ in range(rng.randrange(4))]
     return [
@@ -136,7 +145,7 @@ def message(rng: random.Random) -> list[Any]:
     """Return the fields of one message, with its tag."""
     choice = rng.random()
     if choice < 0.35:
-        return update(rng)
+        return update(rng) if rng.random() < 0.6 else part(rng)
     if choice < 0.55:
         return [3, event(rng)] if rng.random() < 0.5 else [4, [event(rng) for _ in range(rng.randrange(5))]]
     if choice < 0.7:

@@ -42,6 +42,7 @@ from tamis.routing.policies.covering import CoveringStrategy
 from tamis.routing.policies.identity import IdentityStrategy
 from tamis.routing.policies.subsumption import SubsumptionStrategy
 from tamis.routing.policies.two_stage import TwoStageTable
+from tamis.routing.table_parts import OutgoingTables, ReceivedTables
 from tamis.runtime.broker.machine import BrokerMachine
 from tamis.runtime.client.client_link import ClientLink
 from tamis.runtime.client.seen_events import SeenEvents
@@ -587,7 +588,7 @@ def send_nothing_to_who_has_not_spoken(real: Any) -> Any:
 @plant(BrokerCore, "_link_up", weather=LOST_DISKS)
 def send_no_table_to_a_new_life(real: Any) -> Any:
     def link_up(self: Any, message: LinkUp, sender: str, now: float) -> Any:
-        return [] if sender in self._has_table else real(self, message, sender, now)
+        return [] if sender in self.outgoing.sent else real(self, message, sender, now)
 
     return link_up
 
@@ -625,6 +626,54 @@ def believe_that_neighbours_hold_what_a_rebuild_says(real: Any) -> Any:
 @plant(ClientSession, "_came_up", weather=LOST_DISKS)
 def a_client_does_not_ask_again(real: Any) -> Any:
     return lambda self, *, is_new: real(self, is_new=False) if not is_new else None
+
+
+# Tables in parts
+
+
+@plant(OutgoingTables, "note", weather=CRASHES)
+def forget_what_changed_while_a_table_was_under_way(real: Any) -> Any:
+    return lambda self, link, changes: None
+
+
+@plant(ReceivedTables, "take_part", weather=CRASHES)
+def drop_what_a_part_retracts_before_the_last_part(real: Any) -> Any:
+    def take_part(self: ReceivedTables, message: m.TablePart, sender: str) -> Any:
+        effects = real(self, message, sender)
+        for key in set(message.retract) & self._table.interests(sender).keys():
+            self._of(sender).stale.pop(key, None)
+            effects.append(self._drop(sender, key))
+        return effects
+
+    return take_part
+
+
+@plant(ReceivedTables, "take_part", weather=CRASHES)
+def drop_the_former_table_when_a_new_one_begins(real: Any) -> Any:
+    def take_part(self: ReceivedTables, message: m.TablePart, sender: str) -> Any:
+        former = set(self._table.interests(sender)) if message.index == 0 else set()
+        effects = real(self, message, sender)
+        for key in former & self._of(sender).stale.keys():
+            del self._of(sender).stale[key]
+            effects.append(self._drop(sender, key))
+        return effects
+
+    return take_part
+
+
+@plant(ReceivedTables, "drop_stale", weather=CRASHES)
+def keep_the_former_table_for_ever(real: Any) -> Any:
+    return lambda self: []
+
+
+@plant(ReceivedTables, "restored", weather=CRASHES)
+def forget_in_a_crash_which_entries_are_stale(real: Any) -> Any:
+    def restored(self: ReceivedTables, source: str, key: str, value: bytes) -> Any:
+        interest = real(self, source, key, value)
+        self._of(source).stale.pop(key, None)
+        return interest
+
+    return restored
 
 
 # Confirmations
@@ -847,9 +896,9 @@ def stay_full_for_ever(real: Any) -> Any:
 @plant(BrokerCore, "_link_free", weather=NOISY, quota=SMALL)
 def forget_what_changed_while_a_link_was_full(real: Any) -> Any:
     def link_free(self: BrokerCore, message: Any, sender: str, now: float) -> list[Any]:
-        if sender in self._waiting_for_table:
-            self._waiting_for_table.discard(sender)
-            self._has_table.add(sender)
+        if sender in self.outgoing.waiting:
+            self.outgoing.waiting.discard(sender)
+            self.outgoing.sent.add(sender)
         return list(real(self, message, sender, now))
 
     return link_free

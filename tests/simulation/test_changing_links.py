@@ -167,7 +167,7 @@ class ChangingWorld(World):
             or core.table.filling
         ):
             return False
-        return core._has_table == due and confirmations.confirmed == confirmations.sent
+        return core.outgoing.sent == due and confirmations.confirmed == confirmations.sent
 
     def _publish(self) -> None:
         super()._publish()

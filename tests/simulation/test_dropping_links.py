@@ -82,7 +82,7 @@ class SkippingWorld(World):
             core, confirmations = self.core(broker), self.core(broker)._confirmations
             if link in core.flow.skipped:  # skipped once more
                 return
-            if link in core._has_table and confirmations.confirmed[link] >= confirmations.sent[link]:
+            if link in core.outgoing.sent and confirmations.confirmed[link] >= confirmations.sent[link]:
                 self.skips.discard(place)
         if place in self.skips:
             self.sim.call_later(0.2, self._catch_up, place)

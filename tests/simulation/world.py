@@ -31,6 +31,7 @@ from tamis.node import stream
 from tamis.node.content import Content
 from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
+from tamis.routing import table_parts
 from tamis.routing.core import summary
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.routing_table import ALL_NAMESPACES
@@ -82,6 +83,14 @@ WINDOWS = (Window(), Window(3, 400))
 
 #: Sizes at which messages leave memory and packets are split; a world is too small to reach the usual ones.
 SMALL_STREAMS = {"KEPT": 2, "PACKET_MESSAGES": 3, "PACKET_BYTES": 300}
+
+#: Sizes at which tables cross links in parts and stale entries are dropped in slices; a seed takes one.
+PARTS = (
+    {},
+    {"PART_ENTRIES": 1, "PARTS_UNDER_WAY": 1, "DROPPED_AT_ONCE": 1},
+    {"PART_ENTRIES": 2, "PARTS_UNDER_WAY": 2, "DROPPED_AT_ONCE": 2},
+    {"PART_BYTES": 150, "DROPPED_AT_ONCE": 1},
+)
 
 _range_masks: dict[tuple[str, bytes], int] = {}
 _probe_keys: dict[str, list[int]] = {}
@@ -255,11 +264,18 @@ class World:
 
     def _build(self) -> None:
         policies = self._link_policies()
+        #: A broker of an earlier release, in every fifth round.
+        earlier = self.topology.brokers[self.seed % len(self.topology.brokers)] if self.seed // 3 % 5 == 0 else ""
         for broker in self.topology.brokers:
             around = self.topology.neighbours(broker)
             mine = {other: policies[broker, other] for other in around}
             host = self.sim.add_broker(
-                broker, partial(self._edge, broker, mine), tuple(around), quota=self.quota, window=self.window
+                broker,
+                partial(self._edge, broker, mine),
+                tuple(around),
+                quota=self.quota,
+                window=self.window,
+                takes_parts=broker != earlier,
             )
             host.skew = self.rng.uniform(-self.weather.skew, self.weather.skew)
         self.clients = {f"c{i}": self.rng.choice(self.topology.brokers) for i in range(self.plan.clients)}
@@ -297,6 +313,8 @@ class World:
         with contextlib.ExitStack() as stack:
             for name, value in SMALL_STREAMS.items():
                 stack.enter_context(mock.patch.object(stream, name, value))
+            for name, value in PARTS[self.seed // 2 % len(PARTS)].items():
+                stack.enter_context(mock.patch.object(table_parts, name, value))
             # In most worlds a slice of members is so small that it ends.
             stack.enter_context(mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]))
             self._run()

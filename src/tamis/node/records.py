@@ -32,6 +32,7 @@ __all__ = [
     "RecordForm",
     "Removed",
     "Stored",
+    "TablePosition",
     "TokenFile",
     "find_kind",
 ]
@@ -87,6 +88,17 @@ class Former(NamedTuple):
 
     epoch: int
     sent: int
+
+
+class TablePosition(NamedTuple):
+    """The position in the tables that a neighbour sends whole: how many began, and which part of which table is next.
+
+    A ``number`` of 0 stands for a table of which no part is missing.
+    """
+
+    generation: int = 0
+    number: int = 0
+    next_part: int = 0
 
 
 class Removed(NamedTuple):
@@ -272,7 +284,10 @@ LINK_OVERRIDE = Kind(
 INTEREST = Kind(
     "interest",
     ("source", "key"),
-    _struct("MessagePack of `routing/messages.py::Subscribe` for a client, of `Entry` for a neighbour"),
+    _struct(
+        "MessagePack of `routing/messages.py::Subscribe` for a client, of `routing/table_parts.py::StoredEntry` "
+        "for a neighbour"
+    ),
     "routing/core/broker.py",
     "a subscription of a client, or an entry of a neighbour's table",
 )
@@ -292,6 +307,14 @@ BLOCK = Kind(
 )
 SPOKEN = Kind(
     "spoken", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update of a neighbour"
+)
+TABLE = Kind(
+    "table",
+    ("neighbour",),
+    _packed("MessagePack array of three integers (`node/records.py::TablePosition`)", TablePosition),
+    "routing/table_parts.py",
+    "how many whole tables of a neighbour began, and the next part of the last one; entries with another number of "
+    "tables are dropped when the last part has come",
 )
 NUMBER = Kind(
     "number", ("neighbour",), _NUMBER, "routing/core/broker.py", "the number of the last update sent to a neighbour"
@@ -427,6 +450,7 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     RANGES,
     BLOCK,
     SPOKEN,
+    TABLE,
     NUMBER,
     PAUSED,
     PAUSING,

@@ -15,6 +15,7 @@ _OF_NEIGHBOURS = (
     records.RANGES,
     records.BLOCK,
     records.SPOKEN,
+    records.TABLE,
     records.NUMBER,
     records.PAUSED,
     records.PAUSING,

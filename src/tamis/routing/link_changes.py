@@ -15,6 +15,7 @@ from tamis.node.effects import Again, Effect, Key, Leave, Link, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.rings import Readmit
+from tamis.routing.table_parts import Connected
 
 if TYPE_CHECKING:
     from tamis.routing.core.broker import BrokerCore
@@ -32,6 +33,7 @@ def link_handlers(core: BrokerCore) -> dict[type, Callable[[Any, Link, float], l
         RemoveLink: lambda message, sender, now: _remove(core, message),
         Readmit: lambda message, sender, now: _readmit(core, message, now),
         Word: lambda message, sender, now: _take_word(core, message, sender),
+        Connected: lambda message, sender, now: _connect(core, message, sender),
     }
 
 
@@ -73,10 +75,10 @@ def _remove(core: BrokerCore, message: RemoveLink) -> list[Effect]:
 def _drop(core: BrokerCore, link: Link) -> list[Effect]:
     """Forget a neighbour. Its entries are withdrawn in steps, and nothing waits for its confirmations from now on."""
     del core._neighbours[link]
-    core._waiting_for_table.discard(link)
-    core._has_table.discard(link)
+    core.outgoing.stop(link)
+    core.outgoing.disconnect(link)
     core._confirmations.remove(link)
-    effects: list[Effect] = [records.SPOKEN.drop(link), records.NUMBER.drop(link)]
+    effects: list[Effect] = [records.SPOKEN.drop(link), records.NUMBER.drop(link), core.received.forget(link)]
     effects += [*core.table.remove_neighbour(link), *core.flow.remove(link)]
     del core.counters[link]
     return [*effects, *core._announce(), *core._settle(), Again()]
@@ -88,9 +90,15 @@ def _take_word(core: BrokerCore, message: Word, sender: Link) -> list[Effect]:
     return [*core.flow.rings.take(sender, message.message), *_refuse(core, sender)]
 
 
+def _connect(core: BrokerCore, message: Connected, sender: Link) -> list[Effect]:
+    core.outgoing.connect(sender, message)
+    return [*core.flow.rings.greet(sender), *core._announce()]
+
+
 def disconnect_neighbour(core: BrokerCore, link: Link) -> list[Effect]:
     """Note that the connection to a neighbour is lost, perhaps because the neighbour refuses the link."""
     core.flow.rings.part(link)
+    core.outgoing.disconnect(link)
     return _refuse(core, link)
 
 

@@ -4,8 +4,9 @@
 client to broker        `Subscribe`, `SubscribeBatch`, `Unsubscribe`, `Publish`, `PublishBatch`; and `Origins`, which
                         has no number
 broker to client        `Status` of a subscription, `Delayed`, `Delivery` of an event, `Gap`, `Refusal`, `Types`
-broker to broker        `Update` of a routing table, `Confirm` of updates, `Publish`, `PublishBatch`, `Pause`, `Resume`,
-                        `LinkGap`; and `Reach`, which has no number: releases that do not know it ignore it
+broker to broker        `Update` of a routing table, `Confirm` of updates, `TablePart` and `PartTaken`, `Publish`,
+                        `PublishBatch`, `Pause`, `Resume`, `LinkGap`; and `Reach`, which has no number: releases that
+                        do not know it ignore it
 to a node from itself   `Tick`, and `LinkUp`, `LinkFull`, `LinkFree` of `tamis.node.core`; never on a wire
 ======================= ======================================================================
 
@@ -36,6 +37,7 @@ __all__ = [
     "Gap",
     "Message",
     "Origins",
+    "PartTaken",
     "Pause",
     "Publish",
     "PublishBatch",
@@ -49,6 +51,7 @@ __all__ = [
     "Status",
     "Subscribe",
     "SubscribeBatch",
+    "TablePart",
     "Tick",
     "Types",
     "Unsubscribe",
@@ -261,6 +264,28 @@ class Update(Message, frozen=True, array_like=True, tag=8):
     ranges: tuple[Ranges, ...] = ()
 
 
+class TablePart(Message, frozen=True, array_like=True, tag=27):
+    """One part of the whole table that the receiver keeps for the sender (`tamis.routing.table_parts`).
+
+    Parts are counted from 0, which begins a table. All parts have the ``number`` of the update that they are together.
+    ``ranges`` are in the last part. ``retract`` has entries of earlier parts that have ended since.
+    """
+
+    number: Count
+    index: Count
+    announce: tuple[Entry, ...] = ()
+    retract: tuple[str, ...] = ()
+    is_last: bool = False
+    ranges: tuple[Ranges, ...] = ()
+
+
+class PartTaken(Message, frozen=True, array_like=True, tag=28):
+    """The part ``index`` of the table ``number`` has been applied; the sender has only a few parts under way."""
+
+    number: Count
+    index: Count
+
+
 class Confirm(Message, frozen=True, array_like=True, tag=9):
     """All updates up to ``number`` are known to the sender and to every broker behind it that must know them."""
 
@@ -298,6 +323,8 @@ _Wire = (
     | LinkGap
     | Reach
     | Types
+    | TablePart
+    | PartTaken
 )
 _vocabulary = Vocabulary[Message](VERSION, _Wire)
 encode, decode = _vocabulary.encode, _vocabulary.decode

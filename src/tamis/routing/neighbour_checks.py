@@ -20,12 +20,23 @@ from tamis.routing.edge.limits import (
     MAX_ENTRIES_OF_NEIGHBOUR,
     MAX_EVENT_WITH_REGION,
     MAX_NAME,
+    MAX_PART_ENTRIES,
 )
 
 __all__ = ["check_message", "check_table"]
 
 #: What a broker may send to another; `Reach` has no number, so it never comes here.
-OF_NEIGHBOURS: Final = (m.Update, m.Confirm, m.Pause, m.Resume, m.Publish, m.PublishBatch, m.LinkGap)
+OF_NEIGHBOURS: Final = (
+    m.Update,
+    m.TablePart,
+    m.PartTaken,
+    m.Confirm,
+    m.Pause,
+    m.Resume,
+    m.Publish,
+    m.PublishBatch,
+    m.LinkGap,
+)
 
 #: Characters of the key of an entry and of a publisher: those that brokers make have at most three names in them, and
 #: JSON writes a character as up to six.
@@ -39,7 +50,7 @@ def check_message(message: Any, sender: Link, name: str) -> None:
     elif isinstance(message, m.PublishBatch):
         for event in message.events:
             _check_event(event, sender, name)
-    elif isinstance(message, m.Update):
+    elif isinstance(message, m.Update | m.TablePart):
         _check_update(message, sender)
     elif isinstance(message, m.LinkGap):
         _check_namespace(message.namespace, sender)
@@ -50,14 +61,15 @@ def check_message(message: Any, sender: Link, name: str) -> None:
         raise RemoteProtocolError(sender, f"a broker may not send {type(message).__name__} to another")
 
 
-def check_table(message: m.Update, interests: Interests, sender: Link) -> None:
+def check_table(message: m.Update | m.TablePart, interests: Interests, sender: Link) -> None:
     """Raise `RemoteProtocolError` if an update makes the table of a neighbour larger than a broker keeps.
 
     ``interests`` are those of the neighbour before the update.
     """
-    n, size = (0, 0) if message.replace else (len(interests), interests.bytes)
+    is_whole = isinstance(message, m.Update) and message.replace
+    n, size = (0, 0) if is_whole else (len(interests), interests.bytes)
     for entry in message.announce:
-        former = None if message.replace else interests.get(entry.key)
+        former = None if is_whole else interests.get(entry.key)
         n += former is None
         size += len(entry.filter) - (0 if former is None else len(former.document))
     _check("entries in all", n, MAX_ENTRIES_OF_NEIGHBOUR, sender)
@@ -74,7 +86,11 @@ def _check_event(event: m.Published, sender: Link, name: str) -> None:
     _check("bytes of an event", len(event.payload), MAX_EVENT_WITH_REGION, sender)
 
 
-def _check_update(message: m.Update, sender: Link) -> None:
+def _check_update(message: m.Update | m.TablePart, sender: Link) -> None:
+    if isinstance(message, m.TablePart):
+        _check("entries of a part of a table", len(message.announce), MAX_PART_ENTRIES, sender)
+        _check("retracted keys of a part of a table", len(message.retract), MAX_PART_ENTRIES, sender)
+        _check("bytes of a part of a table", sum(len(entry.filter) for entry in message.announce), MAX_BODY, sender)
     for entry in message.announce:
         _check_namespace(entry.namespace, sender)
         if not entry.key:

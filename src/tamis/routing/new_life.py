@@ -32,6 +32,7 @@ _OF_NEIGHBOURS = (
     records.RANGES,
     records.BLOCK,
     records.SPOKEN,
+    records.TABLE,
     records.PAUSED,
     records.PAUSING,
     records.REACH,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -59,11 +59,13 @@ async def dial(
     timeout: float,
     ssl: ssl.SSLContext | None = None,
     beat: tuple[float, float] | None = None,
+    subprotocols: Sequence[str] = (SUBPROTOCOL,),
 ) -> AsyncIterator[Any]:
     """Open a WebSocket; it is closed at the end of the context. ``beat`` is as `BEAT`.
 
     A closing handshake that is cancelled would leave the TCP connection open: the other side may never answer it.
     """
+    from websockets import Subprotocol
     from websockets.asyncio.client import connect
 
     # Without a context, the authorities of the system hold for wss://; None would mean no TLS.
@@ -71,7 +73,7 @@ async def dial(
     socket = await connect(
         url,
         additional_headers={"Authorization": f"Bearer {token}"} if token else {},
-        subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+        subprotocols=list(map(Subprotocol, subprotocols)),
         max_size=max_size,
         compression=None,
         open_timeout=timeout,

@@ -12,10 +12,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from tamis.errors import ModelError, RemoteProtocolError
 from tamis.routing.edge.limits import MAX_PACKET, MAX_PACKET_OF_BROKER
 
-__all__ = ["MAX_PACKET", "MAX_PACKET_OF_BROKER", "SUBPROTOCOL", "check_version", "join_frames", "split_frames"]
+__all__ = [
+    "MAX_PACKET",
+    "MAX_PACKET_OF_BROKER",
+    "SUBPROTOCOL",
+    "SUBPROTOCOLS_OF_BROKERS",
+    "TABLE_PARTS",
+    "check_version",
+    "join_frames",
+    "split_frames",
+]
 
 #: The name of this protocol in the WebSocket handshake.
 SUBPROTOCOL = "tamis.v1"
+
+#: The same protocol between brokers that take tables in parts; and what brokers offer each other, the preferred first.
+TABLE_PARTS = "tamis.v1.parts"
+SUBPROTOCOLS_OF_BROKERS = (TABLE_PARTS, SUBPROTOCOL)
 
 _LENGTH = struct.Struct(">I")
 

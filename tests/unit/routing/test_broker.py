@@ -9,6 +9,7 @@ import pytest
 
 from tamis import Number, Region, Schema, String, Timestamp, Vector
 from tamis.errors import InvariantError, RemoteProtocolError
+from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkUp
 from tamis.node.effects import Deliver, Effect, Persist, Send
@@ -298,6 +299,7 @@ def test_a_restart_sends_every_table_anew() -> None:
             if isinstance(effect, Persist) and effect.value is not None:
                 disk[effect.key] = effect.value
     disk |= {("spoken", "west"): b"1", ("link", "east"): b"", ("link", "west"): b""}
+    disk[records.TABLE.key("east")] = records.TABLE.layout.encode(records.TablePosition(1))
     again = BrokerCore("middle", {"east": POLICIES["covering"], "west": POLICIES["covering"]}, CONTENT)
     wide, low = entry("alice", "wide", "x < 10"), entry("zoe", 1, "y < 10")
     assert told(again.restore(disk, now=9)) == [

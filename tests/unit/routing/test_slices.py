@@ -20,6 +20,7 @@ from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.summary import SLICE
 from tamis.routing.policies import find_policy
+from tamis.routing.table_parts import Connected
 from tests.effort import effort
 
 CONTENT = Content(Schema({"x": Number(), "y": Number(), "s": String()}))
@@ -124,6 +125,7 @@ def test_a_crash_between_two_slices_loses_nothing() -> None:
     neighbour.disk["link", "east"] = b""
     neighbour.core = again
     neighbour.take(again.restore(neighbour.disk, now=1))
+    neighbour.take(again.handle(Connected(takes_parts=False), sender="east", now=1))
     neighbour.finish()
     assert sorted(neighbour.held) == sorted(key(f"s{i}") for i in range(MEMBERS))
     again.check_invariants()

@@ -8,6 +8,7 @@ How a broker handles each message:
 * `Subscribe`, `Unsubscribe` of a client change the interests; each other neighbour gets one `Update` with what changes
   for it, or nothing. The client is sent ACCEPTED at once and ACTIVE when all neighbours have confirmed.
 * `Update` of a neighbour does the same with the entries of that neighbour, and is confirmed when all others have.
+  A large table comes as several `TablePart` messages instead (`tamis.routing.table_parts`).
 * `Publish` goes to the neighbours behind which a subscription may match and, one copy each, to the matching clients.
 * `LinkUp` means that a neighbour or client has none of our state: it gets the whole table, and all messages that it has
   not acknowledged. A neighbour gets its table only when all *other* neighbours have sent theirs, because until then the
@@ -22,14 +23,13 @@ How a broker handles each message:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from tamis.engine.shelf import Merging
-from tamis.errors import InvariantError, LimitError, ModelError, RemoteProtocolError, TamisError
+from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
@@ -46,16 +46,17 @@ from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
 from tamis.routing.link_changes import link_handlers, restore_rings
-from tamis.routing.neighbour_checks import check_message, check_table
+from tamis.routing.neighbour_checks import check_message
 from tamis.routing.policies import CellOptions, Policy
 from tamis.routing.policies.cell_records import read_ranges
-from tamis.routing.policies.cell_tables import USUAL_CELLS, empty_plan
+from tamis.routing.policies.cell_tables import USUAL_CELLS
 from tamis.routing.rings import RingDetector
+from tamis.routing.table_parts import OutgoingTables, ReceivedTables
 
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
 #: Messages that only neighbours send. They refer to one life of the receiver, so they are never sent again to another.
-_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume
+_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume | m.TablePart | m.PartTaken
 
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
@@ -88,25 +89,24 @@ class BrokerCore:
         drops: Collection[Link] = (),
     ) -> None:
         self.name = name
-        self.counters = {link: Counters() for link in neighbours} if counters is None else counters
-        self.table = RoutingTable(neighbours, content.schema, self.counters, cells, merging)
+        self.counters = counters = {link: Counters() for link in neighbours} if counters is None else counters
+        self.table = table = RoutingTable(neighbours, content.schema, counters, cells, merging)
         self._neighbours = dict(neighbours)
         self._content = content
         self._confirmations = Confirmations(neighbours, patience)
         flow = Flow(neighbours, drops, rings=RingDetector(name, neighbours))
-        self.events = EventRouting(self.table, content, self._confirmations, flow, self.counters)
-        #: Neighbours that need our table; each gets it once all others have sent theirs.
-        self._waiting_for_table: set[Link] = set()
-        #: Neighbours that have our table, so that changes are enough.
-        self._has_table: set[Link] = set()
-        self.expiry = Expiry()
-        self.story = Story()
+        self.events = EventRouting(table, content, self._confirmations, flow, counters)
+        self.outgoing = OutgoingTables(table, partial(_document, content=content))
+        self.received = ReceivedTables(table, content)
+        self.expiry, self.story = Expiry(), Story()
         self._handlers: dict[type, Callable[[Any, Link, float], list[Effect]]] = {
             m.Subscribe: lambda message, sender, now: self.subscribe([(sender, message)], now),
             m.Unsubscribe: self._unsubscribe,
             m.Publish: lambda message, sender, now: self.events.publish((message.event,), sender, now),
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
+            m.TablePart: lambda message, sender, now: _take_part(self, message, sender, now),
+            m.PartTaken: lambda message, sender, now: _part_taken(self, message, sender),
             m.Confirm: lambda message, sender, now: self._settle((sender, message.number)),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
             m.Resume: lambda message, sender, now: self.flow.resume(sender),
@@ -137,7 +137,7 @@ class BrokerCore:
 
     def progress_of(self, link: Link) -> tuple[bool, bool]:
         """Return whether a neighbour and this broker have sent their tables, and whether all behind it confirmed."""
-        has_both = link in self._has_table and link not in self.table.unspoken
+        has_both = link in self.outgoing.sent and link not in self.table.unspoken
         return has_both, has_both and self._confirmations.confirmed[link] == self._confirmations.sent[link]
 
     def is_neighbour(self, link: Link) -> bool:
@@ -201,7 +201,8 @@ class BrokerCore:
             ended = self.table.interests(client)[key]
             effects += self._cancel(client, key)
             effects.append(Send(client, m.Status(ended.id, ended.namespace, m.State.CANCELLED)))
-        withdrawn, was_filling = _withdraw(self.table), fill_summaries(self.table, CHANGED_AT_ONCE)
+        withdrawn = [*_withdraw(self.table), *self.received.drop_stale()]
+        was_filling = fill_summaries(self.table, CHANGED_AT_ONCE)
         busy = [
             summary for link in self._neighbours for summary in self.table.summaries[link].values() if summary.is_busy
         ]
@@ -229,23 +230,10 @@ class BrokerCore:
     # Neighbours
 
     def _update(self, message: m.Update, sender: Link, now: float) -> list[Effect]:
-        interests, retracted = self.table.interests(sender), set(message.retract)
-        check_table(message, interests, sender)
-        plans = _read_plans(self.table, message, sender)
-        _put_entries(self.table, message.announce, sender, self._content)
-        effects = _put_ranges(self.table, plans, sender, is_all=message.replace)
+        effects = self.received.update(message, sender)
         if message.replace:
-            retracted = interests.keys() - {entry.key for entry in message.announce}
             self.table.unspoken.discard(sender)
-        for entry in message.announce:
-            effects.append(records.INTEREST.put(sender, entry.key, value=msgspec.msgpack.encode(entry)))
-        for key in sorted(retracted & interests.keys()):
-            self.table.drop(sender, key)
-            effects.append(records.INTEREST.drop(sender, key))
-        effects.append(records.SPOKEN.put(sender, value=message.number))
-        effects += self._announce()
-        self._confirmations.expect(sender, message.number, self._neighbours.keys() - self._has_table, now=now)
-        return effects + self._settle()
+        return [*effects, *_pass_on(self, message.number, sender, now)]
 
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
         # Updates and confirmations sent to its former life are not sent again.
@@ -253,8 +241,7 @@ class BrokerCore:
         if sender not in self._neighbours:
             return [Send(sender, body) for body in unacknowledged]
         self._confirmations.forget(sender)
-        self._has_table.discard(sender)
-        self._waiting_for_table.add(sender)
+        self.outgoing.demand(sender)
         spoken: list[Effect] = [records.SPOKEN.put(sender, value=0)] if sender not in self.table.unspoken else []
         greeting = self.flow.rings.greet(sender)
         return [
@@ -272,33 +259,30 @@ class BrokerCore:
     def _announce(self) -> list[Effect]:
         """Return updates for the neighbours: changes since the last call, or the whole table for those without it."""
         effects: list[Effect] = []
+        outgoing, full = self.outgoing, self.flow.full
         for link in self._neighbours:
             changes = self.table.take_changes(link)
-            if changes and link in self._has_table and link in self.flow.full:
-                self._has_table.discard(link)
-                self._waiting_for_table.add(link)
-            if link in self._has_table:
-                if changes:
-                    effects += self._send_update(link, changes, replace=False)
-            elif (
-                link in self._waiting_for_table - self.flow.full.keys() - self.table.filling.keys()
+            if outgoing.is_under_way(link):
+                outgoing.note(link, changes)
+            elif changes and link in outgoing.sent and link in full:
+                outgoing.demand(link)
+            elif changes and link in outgoing.sent:
+                effects += self._send_update(link, changes, replace=False)
+            if (
+                link in outgoing.waiting - full.keys() - self.table.filling.keys()
                 and not self.table.unspoken - {link} - self.flow.skipped
             ):
                 # It waits for our table, its outbox has room, and all others have sent their tables.
-                self._waiting_for_table.discard(link)
-                self._has_table.add(link)
-                full_table = Changes(list(self.table.contents(link)), [], self.table.cells.snapshots(link))
-                effects += self._send_update(link, full_table, replace=True)
+                effects += _send_table(self, link)
+            if link not in full:
+                effects += _send_parts(self, link)
             if changes.again:
                 effects.append(Again())
         return effects
 
     def _send_update(self, link: Link, changes: Changes, *, replace: bool) -> list[Effect]:
         number = self._confirmations.number_next(link)
-        entries = tuple(
-            m.Entry(str(content.id), content.namespace, _document(content, self._content))
-            for content in changes.announce
-        )
+        entries = tuple(self.outgoing.entries(changes.announce))
         ranges = tuple(m.Ranges(namespace, plan) for namespace, plan in changes.plans)
         update = m.Update(number, entries, tuple(changes.retract), replace, ranges)
         self.counters[link].count_update(update)
@@ -327,6 +311,7 @@ class BrokerCore:
         ``read`` are the subscriptions of clients, by source and key, if they were decoded already.
         """
         refused = restore_rings(self, stored, now)
+        self.received.restore(self._neighbours.keys(), stored)
         interests = list(self._restored_interests(stored, {} if read is None else read))
         meanings = ReadInterests([interest for _, _, interest in interests])
         for error in meanings.bad.values():
@@ -339,12 +324,12 @@ class BrokerCore:
                 self.table.unspoken.discard(link)
             # A neighbour of the earlier life has a table of ours whose contents this life does not know.
             if records.LINK.key(link) in stored:
-                self._waiting_for_table.add(link)
+                self.outgoing.demand(link)
         pauses = self.flow.restore(stored)
         for link in self.flow.skipped:
             self._confirmations.excuse(link, True)
-        effects = [*changes, *self._announce(), *pauses]
-        unserved = self._neighbours.keys() - self._has_table
+        effects = [*changes, *self.received.drop_stale(), *self._announce(), *pauses]
+        unserved = self._neighbours.keys() - self.outgoing.sent
         for link in self._neighbours:
             spoken = records.SPOKEN.find(stored, link)
             if spoken is not None:
@@ -360,8 +345,7 @@ class BrokerCore:
             if source in self.flow.rings.refused:
                 continue
             if source in self._neighbours:
-                entry = msgspec.msgpack.decode(value, type=m.Entry)
-                yield source, key, _entry(entry, self._content)
+                yield source, key, self.received.restored(source, key, value)
                 continue
             message = read.get((source, key)) or m.decode(value, source)
             if not isinstance(message, m.Subscribe):
@@ -388,12 +372,54 @@ def is_active(core: BrokerCore, client: Link, key: str) -> bool:
     return key in core.table.interests(client) and not core._confirmations.is_waiting(client, key)
 
 
+def _take_part(core: BrokerCore, message: m.TablePart, sender: Link, now: float) -> list[Effect]:
+    effects = core.received.take_part(message, sender)
+    if not message.is_last:
+        return [*effects, *core._announce()]
+    core.table.unspoken.discard(sender)
+    return [*effects, *_pass_on(core, message.number, sender, now)]
+
+
+def _pass_on(core: BrokerCore, number: int, sender: Link, now: float) -> list[Effect]:
+    """Announce the changes of a neighbour's update, and confirm it when all others have confirmed those."""
+    effects = [records.SPOKEN.put(sender, value=number), *core._announce()]
+    core._confirmations.expect(sender, number, core._neighbours.keys() - core.outgoing.sent, now=now)
+    return effects + core._settle()
+
+
+def _part_taken(core: BrokerCore, message: m.PartTaken, sender: Link) -> list[Effect]:
+    core.outgoing.take(sender, message)
+    return core._announce()
+
+
+def _send_table(core: BrokerCore, link: Link) -> list[Effect]:
+    """Send a neighbour its whole table or begin to; it waits if it is not known to take parts."""
+    is_sent_whole = core.outgoing.is_sent_whole(link)
+    if is_sent_whole is None:
+        return []
+    core.outgoing.waiting.discard(link)
+    core.outgoing.sent.add(link)
+    if is_sent_whole:
+        full_table = Changes(list(core.table.contents(link)), [], core.table.cells.snapshots(link))
+        return core._send_update(link, full_table, replace=True)
+    number = core._confirmations.number_next(link)
+    core.outgoing.begin(link, number)
+    return [records.NUMBER.put(link, value=number)]
+
+
+def _send_parts(core: BrokerCore, link: Link) -> list[Effect]:
+    parts = core.outgoing.next_parts(link)
+    for part in parts:
+        core.counters[link].count_update(part)
+    return [Send(link, part) for part in parts]
+
+
 def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
     """Let subscriptions wait for confirmations; skip those that need not wait and whose client is not told.
 
     ``is_new`` tells for each whether it was never active before.
     """
-    owed = core._neighbours.keys() - core._has_table
+    owed = core._neighbours.keys() - core.outgoing.sent
     is_awaited = core._confirmations.is_awaited(owed)
     for place, is_first in is_new.items():
         if is_awaited or _is_notified(core, place[0]):
@@ -436,29 +462,11 @@ def _interest(message: m.Subscribe, content: Content) -> Interest:
     return Interest(message.id, message.filter, message.namespace, content, message.expires)
 
 
-def _entry(entry: m.Entry, content: Content) -> Interest:
-    """Return the interest of a neighbour's entry."""
-    return Interest(entry.key, entry.filter, entry.namespace, content.of(entry.namespace))
-
-
 def _document(wanted: Wanted, content: Content) -> bytes:
     """Return a filter in the form that is sent to a neighbour: unchanged if a client or neighbour wrote it."""
     if isinstance(wanted, NamedInterest):
         return wanted.interest.document
     return content.of(wanted.namespace).write_filter(wanted.filters)
-
-
-def _put_entries(table: RoutingTable, entries: Sequence[m.Entry], sender: Link, content: Content) -> None:
-    """Add the entries that a neighbour announces, all or none."""
-    try:
-        interests = [(sender, entry.key, _entry(entry, content)) for entry in entries]
-    except LimitError as error:
-        raise RemoteProtocolError(sender, str(error)) from None
-    read = ReadInterests([interest for _, _, interest in interests])
-    if read.bad:
-        first = min(read.bad)
-        raise RemoteProtocolError(sender, f"entry {entries[first].key!r}: {read.bad[first]}")
-    table.put_many(interests, read)
 
 
 def _withdraw(table: RoutingTable) -> list[Effect]:
@@ -469,21 +477,3 @@ def _withdraw(table: RoutingTable) -> list[Effect]:
         table.drop(link, key)
         effects.append(records.INTEREST.drop(link, key))
     return effects
-
-
-def _put_ranges(table: RoutingTable, plans: dict[str, Any], sender: Link, *, is_all: bool) -> list[Effect]:
-    """Apply the ranges that a neighbour announces; with ``is_all`` it has no others."""
-    effects: list[Effect] = []
-    if is_all:
-        plans |= {name: empty_plan(table.cells.spaces) for name in table.cells.namespaces(sender) if name not in plans}
-    for namespace, plan in plans.items():
-        table.put_ranges(sender, namespace, plan)
-        effects += table.cells.take_records(sender, namespace)
-    return effects
-
-
-def _read_plans(table: RoutingTable, message: m.Update, sender: Link) -> dict[str, Any]:
-    try:
-        return {part.namespace: table.cells.read(part.plan) for part in message.ranges}
-    except Exception as error:  # nothing is applied yet, so this message is at fault
-        raise RemoteProtocolError(sender, f"ranges: {error}") from None

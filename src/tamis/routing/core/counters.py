@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tamis.routing.messages import Update, encode
+from tamis.routing.messages import TablePart, Update, encode
 
 __all__ = ["Counters"]
 
@@ -40,8 +40,8 @@ class Counters:
         self.filters_asked += tested
         self.filters_spared += held - proposed
 
-    def count_update(self, update: Update) -> None:
-        """Count one update; an empty update is not counted."""
+    def count_update(self, update: Update | TablePart) -> None:
+        """Count one update or part of a table, unless it is empty."""
         if update.announce or update.retract or update.ranges:
             self.updates += 1
             self.bytes += len(encode(update))

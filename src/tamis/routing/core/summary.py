@@ -33,7 +33,18 @@ from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Subscription
 from tamis.routing.core.interest import NamedInterest
 
-__all__ = ["SLICE", "Changes", "NewGroup", "Origin", "Placement", "Strategy", "Summary", "Wanted"]
+__all__ = [
+    "SLICE",
+    "Changes",
+    "NewGroup",
+    "Origin",
+    "Placement",
+    "Strategy",
+    "Summary",
+    "Wanted",
+    "find_content",
+    "keys_of_contents",
+]
 
 #: Members that one change may move to another home; each takes up to half a millisecond.
 SLICE = 64
@@ -364,6 +375,16 @@ class Summary:
             if key in self._groups:
                 del self._groups[key].members[origin]
         return homes
+
+
+def keys_of_contents(summary: Summary) -> list[str]:
+    """Return the keys of everything the neighbour must hold."""
+    return list(summary._groups)
+
+
+def find_content(summary: Summary, key: str) -> Wanted | None:
+    """Return the filter that the neighbour must hold under a key; None if there is none."""
+    return _content_of(summary._groups.get(key))
 
 
 def _with_free_key(origin: Origin, subscription: Subscription, groups: Mapping[str, _Group]) -> Subscription:

@@ -36,12 +36,12 @@ class Borders:
 def cut_message(message: Any, allowed: Set[str]) -> Any:
     """Return a message without its parts about other namespaces; None if nothing is left.
 
-    An update always crosses, even if it is empty: the neighbour must confirm its number.
+    Updates and parts of a table always cross, even if they are empty: the neighbour must confirm their number.
 
     >>> cut_message(m.Publish(m.Published(m.EventId("a", 1, 1), "secret", b"")), {"open"}) is None
     True
     """
-    if isinstance(message, m.Update):
+    if isinstance(message, m.Update | m.TablePart):
         return msgspec.structs.replace(
             message,
             announce=tuple(entry for entry in message.announce if entry.namespace in allowed),

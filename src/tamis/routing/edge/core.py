@@ -53,6 +53,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.routing.link_changes import disconnect_neighbour
 from tamis.routing.neighbour_checks import check_message
 from tamis.routing.rings import Readmit
+from tamis.routing.table_parts import Connected
 from tamis.routing.webhooks.registration import PutWebhook
 
 __all__ = ["EdgeCore", "source_of", "source_of_neighbour"]
@@ -175,7 +176,7 @@ class EdgeCore:
     def _connect(self, message: r.Connect, sender: Link, now: float) -> list[Effect]:
         if message.rights is None:
             self.trail.note(Deed(round(now * 1e6), sender, "link up", sender, address="broker"))
-            return self.broker.flow.rings.greet(sender)
+            return self.broker.handle(Connected(message.takes_parts), sender=sender, now=now)
         self.rights[sender] = message.rights
         self.registry.clients.add([sender])
         missed = self.refusals.upto(sender, self.backlogs.received(sender))

@@ -44,6 +44,7 @@ __all__ = [
     "MAX_PACKET_OF_BROKER",
     "MAX_PAGE",
     "MAX_PAGE_BYTES",
+    "MAX_PART_ENTRIES",
     "MAX_READING",
     "MAX_READING_OF_PRINCIPAL",
     "MAX_SMALL_CHUNKS",
@@ -102,11 +103,14 @@ MAX_READING: Final = 256 * 1024 * 1024
 MAX_PAGE: Final = 1_000
 MAX_PAGE_BYTES: Final = 4 * 1024 * 1024
 
-#: Bytes of one WebSocket message; a broker may have to send a whole routing table. Frames in a
+#: Bytes of one WebSocket message; a broker may have to send a whole routing table to an earlier release. Frames in a
 #: client's message: one that follows the protocol has 64 messages under way at most.
 MAX_PACKET: Final = 4 * 1024 * 1024
 MAX_PACKET_OF_BROKER: Final = 256 * 1024 * 1024
 MAX_FRAMES: Final = 256
+
+#: Entries of a part of a table that a broker takes from a neighbour; their filters have at most `MAX_BODY`.
+MAX_PART_ENTRIES: Final = 1_024
 
 #: Chunks of less than 256 bytes in the body of a request: an event each, and as many for ends of lines.
 MAX_SMALL_CHUNKS: Final = 2 * MAX_EVENTS
@@ -185,6 +189,8 @@ DOORS: Final = (
     Door("bytes of a packet", "client message", _bytes(MAX_PACKET)),
     Door("frames of a packet", "client message", f"{MAX_FRAMES:,}"),
     Door("bytes of a packet", "message of a link", _bytes(MAX_PACKET_OF_BROKER)),
+    Door("entries of a part of a table", "message of a link", f"{MAX_PART_ENTRIES:,}"),
+    Door("bytes of filters of a part of a table", "message of a link", _bytes(MAX_BODY)),
     Door("messages that wait (`max_backlog`)", "client", f"{MAX_BACKLOG:,}"),
     Door("clients by name, absent ones included", "principal", f"{MAX_CLIENTS_OF_PRINCIPAL:,}"),
     Door("subscriptions", "principal", f"{MAX_SUBSCRIPTIONS:,}"),

@@ -41,9 +41,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Connect:
-    """A link is connected; ``rights`` are those of its client, None for a broker."""
+    """A link is connected; ``rights`` are those of its client, None for a broker.
+
+    ``takes_parts`` is whether that broker takes tables in parts (`tamis.routing.table_parts`).
+    """
 
     rights: Rights | None
+    takes_parts: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,16 @@ Commit = Callable[[list[Persist], Callable[[], None]], None]
 
 @dataclass(eq=False)
 class Connection:
-    """A wire to the other end of a link, as long as it lasts; ``rights`` are a client's, None stands for a broker."""
+    """A wire to the other end of a link, as long as it lasts; ``rights`` are a client's, None stands for a broker.
+
+    ``takes_parts`` is whether that broker takes tables in parts.
+    """
 
     link: Link
     rights: Rights | None = None
     #: The number behind which a client wants everything again; None: behind what it has acknowledged.
     replay_after: int | None = None
+    takes_parts: bool = False
     wire: Wire = field(default_factory=Wire)
     #: Whether anything may leave: not before the broker has taken note of the connection on disk.
     is_open: bool = False
@@ -260,7 +264,7 @@ class BrokerMachine:
         self.attach([link])
         self.connections[link] = connection
         connection.wire = Wire.of(self.node.ends[link], connection.replay_after)
-        self.submit(Connect(connection.rights), link, lambda answer: connection.open())
+        self.submit(Connect(connection.rights, connection.takes_parts), link, lambda answer: connection.open())
 
     def disconnect(self, connection: Connection) -> None:
         """Remove a wire."""

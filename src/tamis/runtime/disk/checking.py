@@ -21,6 +21,7 @@ from tamis.node import records
 from tamis.node.effects import Key
 from tamis.routing import messages as m
 from tamis.routing.edge.link_names import is_http_link
+from tamis.routing.table_parts import StoredEntry
 from tamis.routing.webhooks.registration import Webhook
 from tamis.runtime.disk.head import HEAD, read_head
 from tamis.runtime.disk.lock import LOCK
@@ -215,7 +216,7 @@ def _read_record(key: Key, value: bytes) -> object:
     """Read a record as its owner does; raises what that raises."""
     kind = records.find_kind(key)
     if kind.name == records.INTEREST.name:
-        return m.decode(value, key[1]) if is_client(key[1]) else msgspec.msgpack.decode(value, type=m.Entry)
+        return m.decode(value, key[1]) if is_client(key[1]) else msgspec.msgpack.decode(value, type=StoredEntry)
     if kind.name in (records.SCHEMA.name, records.TYPES.name):
         return Schema.from_json(value)
     if kind.name == records.GAP.name:

@@ -24,7 +24,14 @@ from tamis.runtime.dialling import (
     socket_errors,
     websocket_url,
 )
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, join_frames, split_frames
+from tamis.runtime.packets import (
+    MAX_PACKET_OF_BROKER,
+    SUBPROTOCOL,
+    SUBPROTOCOLS_OF_BROKERS,
+    TABLE_PARTS,
+    join_frames,
+    split_frames,
+)
 
 if TYPE_CHECKING:
     from tamis.runtime.broker.driver import Driver
@@ -60,11 +67,17 @@ async def _serve(driver: Driver, config: BrokerConfig, link: LinkConfig, url: st
     tls = ssl.create_default_context(cafile=link.ca_file) if link.ca_file else None
     timeout, beat = (ATTEMPT_SECONDS, BEAT) if link.standbys else (5.0, None)
     async with dial(
-        url, config.token_of(link), max_size=MAX_PACKET_OF_BROKER, timeout=timeout, ssl=tls, beat=beat
+        url,
+        config.token_of(link),
+        max_size=MAX_PACKET_OF_BROKER,
+        timeout=timeout,
+        ssl=tls,
+        beat=beat,
+        subprotocols=SUBPROTOCOLS_OF_BROKERS,
     ) as socket:
-        if socket.subprotocol != SUBPROTOCOL:
+        if socket.subprotocol not in SUBPROTOCOLS_OF_BROKERS:
             raise RemoteProtocolError(link.name, f"it does not speak {SUBPROTOCOL}: upgrade the older of the two")
-        connection = Connection(link.name)
+        connection = Connection(link.name, takes_parts=socket.subprotocol == TABLE_PARTS)
         driver.machine.connect(connection)
         writer = asyncio.create_task(_write(driver, connection, socket))
         try:

@@ -138,10 +138,14 @@ class BrokerSimulator(Simulator):
         *,
         quota: Quota | None = None,
         window: Window | None = None,
+        takes_parts: bool = True,
     ) -> BrokerHost:
-        """Add a broker and start it; of two neighbours the one with the smaller name dials."""
+        """Add a broker and start it; of two neighbours the one with the smaller name dials.
+
+        Without ``takes_parts`` it is one of an earlier release: it is sent each table in one message, and sends it so.
+        """
         self._demand_new(name)
-        host = self.brokers[name] = BrokerHost(name, make_edge, neighbours, WireLimits(quota, window))
+        host = self.brokers[name] = BrokerHost(name, make_edge, neighbours, WireLimits(quota, window, takes_parts))
         host.skew = self.rng.uniform(-self.faults.skew, self.faults.skew)
         self.start(host)
         return host
@@ -341,7 +345,10 @@ class BrokerSimulator(Simulator):
             client.session.link.lost()
             return _ClientPort(client, client.session)
         host, caller = self.brokers[name], self.clients.get(other)
-        connection = Connection(other) if caller is None else Connection(caller.link, caller.rights)
+        if caller is None:
+            connection = Connection(other, takes_parts=all(self.brokers[end].limits.takes_parts for end in wire.pair))
+        else:
+            connection = Connection(caller.link, caller.rights)
         connection.wake = partial(self._wake, wire, side)
         assert host.machine is not None, "a dial waits until both ends are up"
         host.machine.connect(connection)

@@ -31,10 +31,14 @@ MakeEdge = Callable[[Ends, int], EdgeCore]
 
 @dataclass(frozen=True)
 class WireLimits:
-    """How much may wait in the outbox of a link, and be under way on its wire; None: the usual."""
+    """How much may wait in the outbox of a link, and be under way on its wire; None: the usual.
+
+    ``takes_parts`` is whether tables may cross its links in parts.
+    """
 
     quota: Quota | None = None
     window: Window | None = None
+    takes_parts: bool = True
 
 
 @dataclass(eq=False)

@@ -23,7 +23,15 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.cut_off import CUT_OFF
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
-from tamis.runtime.packets import MAX_PACKET_OF_BROKER, SUBPROTOCOL, check_version, join_frames, split_frames
+from tamis.runtime.packets import (
+    MAX_PACKET_OF_BROKER,
+    SUBPROTOCOL,
+    SUBPROTOCOLS_OF_BROKERS,
+    TABLE_PARTS,
+    check_version,
+    join_frames,
+    split_frames,
+)
 from tamis.web.endpoints.events import ATTEMPTS
 from tamis.web.port.connection_limits import ALLOW_PACKETS
 from tamis.web.server import Server
@@ -57,11 +65,11 @@ async def connect(socket: WebSocket) -> None:
         await socket.accept()
         await socket.close(_POLICY_VIOLATION, str(error)[:120])
         return
-    offered = socket.scope.get("subprotocols", [])
-    await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    subprotocol = _subprotocol(socket, rights)
+    await socket.accept(subprotocol)
     if rights is None:
         getattr(socket.state, ALLOW_PACKETS)(MAX_PACKET_OF_BROKER)
-    connection = Connection(link, rights, replay_after)
+    connection = Connection(link, rights, replay_after, takes_parts=subprotocol == TABLE_PARTS)
     if server.broker.disk.is_cut_off:
         await socket.close(_TRY_AGAIN_LATER, CUT_OFF[:120])
         return
@@ -95,6 +103,13 @@ def _admit(server: Server, socket: WebSocket) -> tuple[str, Rights | None, str, 
     link = client_link(rights.principal, name)
     server.driver.machine.demand_name(link)
     return link, rights, rights.digest, replay_after
+
+
+def _subprotocol(socket: WebSocket, rights: Rights | None) -> str | None:
+    """Return the version of the protocol that both ends know; None: the other end offers none."""
+    offered = socket.scope.get("subprotocols", [])
+    versions = SUBPROTOCOLS_OF_BROKERS if rights is None else (SUBPROTOCOL,)
+    return next((name for name in versions if name in offered), None)
 
 
 async def _read(driver: Driver, connection: Connection, socket: WebSocket, pace: Pace) -> None:
