@@ -379,8 +379,8 @@ def _check_part(message: m.TablePart, received: _ReceivedTable, sender: Link) ->
     """Raise `RemoteProtocolError` unless a part begins a table or follows the one before."""
     position, due = (message.number, message.index), (received.number, received.next_part)
     if message.number < 1 or (message.index != 0 and position != due):
-        found, expected = (f"part {index} of table {number}" for number, index in (position, due))
-        raise RemoteProtocolError(sender, f"{found} came, {expected} or part 0 of a table is next")
+        arrived, expected = (f"part {index} of table {number}" for number, index in (position, due))
+        raise RemoteProtocolError(sender, f"{arrived} came, {expected} or part 0 of a table is next")
     if message.ranges and not message.is_last:
         raise RemoteProtocolError(sender, "ranges came before the last part of a table")
 
