@@ -82,7 +82,10 @@ class _CursorFile:
         """Store a cursor, unless it was stored last."""
         if cursor.number and cursor != self._stored:
             draft = self._path.with_name(self._path.name + ".new")
-            draft.write_text(str(cursor))
+            with draft.open("w") as file:
+                file.write(str(cursor))
+                file.flush()
+                os.fsync(file.fileno())  # without it, a power cut may leave the new name without its contents
             os.replace(draft, self._path)
             self._stored = cursor
 
