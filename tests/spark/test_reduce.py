@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 import tamis
 from tamis.errors import InvariantError, TableError
+from tamis.model.language.compiler import compile_text
+from tamis.model.values import moment
+from tamis.reduction import cover_partition
 from tamis.spark import (
     Reduced,
     ReductionCounts,
@@ -18,6 +22,7 @@ from tamis.spark import (
     reduce_subscriptions,
     write_snapshot,
 )
+from tamis.spark.reduction.part_pairs import covered_by_parts
 from tests.spark.worlds import COLUMNS, SCHEMA, pairs, rows, texts
 
 
@@ -117,6 +122,63 @@ def test_more_than_one_worker_holds(asked: dict[str, str], accepted: Any, whole:
     assert told.keys() <= gone(whole).keys()
     again = tamis.reduce({id: asked[id] for id in kept}, SCHEMA, merge=False)
     assert (again.covered, again.equivalent, again.impossible) == ({}, {}, ())
+
+
+def unbounded_texts(n: int, seed: int) -> dict[str, str]:
+    """Return questions about text, moments, patterns and balls, none of which bounds a number or a region."""
+    rng, found = random.Random(seed), dict[str, str]()
+    for i in range(n):
+        day, word, x = rng.randrange(1, 25), rng.choice("ABC") + rng.choice("xy"), rng.randrange(4)
+        found[f"u{i:03}"] = rng.choice(
+            [
+                f"at >= TIMESTAMP('2026-01-{day:02}T00:00:00Z') AND at < TIMESTAMP('2026-02-{day:02}T00:00:00Z')",
+                f"at >= TIMESTAMP('2026-01-{day:02}T00:00:00Z')",
+                f"symbol = '{word}'",
+                f"symbol LIKE '{word[0]}%' AND halted = {str(bool(x % 2)).upper()}",
+                f"symbol IN ('{word}', 'A{x}')",
+                f"V_WITHIN(look, ({x}, {x % 2}), {rng.randrange(1, 5)})",
+            ]
+        )
+    return found | {"never": "symbol = 'A' AND symbol = 'B'", "wide": "symbol LIKE 'A%'", "again": "symbol LIKE 'A%'"}
+
+
+def test_a_set_that_no_axis_cuts(spark: Any) -> None:
+    """Text, moments, patterns and balls: pairs of parts give what one worker gives, and every reason is a proof."""
+    asked = unbounded_texts(120, seed=33)
+    ends = {"u000": "2050-01-01T00:00:00Z", "again": "2040-01-01T00:00:00Z"}
+    table = [(id, text, "blue" if id.endswith("7") else None, ends.get(id)) for id, text in asked.items()]
+    frame = spark.createDataFrame(table, "id string, filter string, namespace string, expires string")
+    rules, rejected = compile_subscriptions(frame, schema=SCHEMA)
+    assert rejected.count() == 0
+    rows, cached = covered_by_parts(rules, SCHEMA, 4)
+    found = {row["id"]: (row["rule"], row["by"]) for row in rows.collect()}
+    cached.unpersist()
+    told = {id: reason for id, reason in found.items() if reason[0] is not None}
+    assert found.keys() == asked.keys()
+    wanted, stays = set[Any](), dict[str, list[str]]()
+    for space in ("blue", None):
+        mine = [row for row in table if row[2] == space]
+        compiled = [
+            replace(compile_text(text, SCHEMA, id=id), expires=moment(end) if end else None)
+            for id, text, _, end in mine
+        ]
+        local = cover_partition(compiled, SCHEMA)
+        wanted |= {*local.covered, *local.equivalent, *local.impossible}
+        for id in (id for id, *_ in mine if id in told):
+            stays[id] = sorted(
+                other for other, *_ in mine if other not in told and ends.get(other, "9") >= ends.get(id, "9")
+            )
+    assert told.keys() == wanted
+    assert told.pop("never") == ("impossible", [])
+    for id, (rule, by) in told.items():
+        covers = [other for other in stays[id] if tamis.covers(asked[other], asked[id], SCHEMA).yes]
+        assert by == covers[:1], (id, rule)
+        assert rule == ("equivalent" if tamis.covers(asked[id], asked[by[0]], SCHEMA).yes else "covered"), id
+    assert told["again"] == ("equivalent", ["wide"])  # which never ends
+    reduced = reduce_subscriptions(rules, schema=SCHEMA, at_once=60)
+    assert reduced.counts.replication == 2 * 5 - 1  # five parts: chosen, because no axis is bounded
+    assert gone(reduced).keys() >= told.keys()
+    reduced.release()
 
 
 def test_boxes_namespaces_and_ends(spark: Any) -> None:

@@ -7,6 +7,9 @@ from tests.planted.bug import Bug
 WORKERS = "tests/unit/spark/test_worker_functions.py"
 TILING = "tests/unit/spark/test_tiling.py"
 DIRECTORY = "tests/unit/spark/test_run_directory.py"
+FILES = "tests/unit/spark/test_small_files.py"
+PINS = "tests/unit/spark/test_pins.py"
+FINGERPRINTS = "tests/spark/test_fingerprints.py"
 
 BUGS = [
     Bug(
@@ -127,6 +130,78 @@ BUGS = [
         "if not whole or self.rows != self.entered + self.unreadable or self.matched_input < 0:",
         "if not whole or self.matched_input < 0:",
         ("tests/spark/test_pipeline.py::test_a_lost_row_is_a_bug_of_ours",),
+        costly=True,
+    ),
+    Bug(
+        "the_second_worker_replaces_the_pin",
+        "spark/running/small_files",
+        "A file that another process created meanwhile is overwritten: two workers use two versions.",
+        "            os.link(draft, path)\n        draft.unlink()\n",
+        "            os.replace(draft, path)\n",
+        (
+            f"{FILES}::test_the_first_writer_wins_until_the_file_is_replaced",
+            f"{PINS}::test_of_two_workers_at_a_time_one_decides",
+        ),
+    ),
+    Bug(
+        "a_batch_that_runs_again_is_pinned_anew",
+        "spark/matching/pins",
+        "A worker uses the pin that it would make instead of the one that is there.",
+        "        data = files.create(name, msgspec.json.encode(chosen))\n",
+        "        files.create(name, msgspec.json.encode(chosen))\n        return chosen\n",
+        (f"{PINS}::test_of_two_workers_at_a_time_one_decides",),
+    ),
+    Bug(
+        "the_moment_of_a_pin_is_the_present",
+        "spark/matching/pins",
+        "A micro-batch is pinned to the present although the query has a moment.",
+        "time.time_ns() // 1000 if now is None else now)",
+        "time.time_ns() // 1000)",
+        (f"{PINS}::test_the_first_worker_decides_version_and_moment",),
+    ),
+    Bug(
+        "pruning_does_not_read_pins",
+        "spark/snapshots/snapshot",
+        "Versions to which micro-batches are pinned are pruned.",
+        "        needed |= pinned_versions(absolute_location(place))\n",
+        "        pinned_versions(absolute_location(place))\n",
+        (f"{PINS}::test_pruning_keeps_the_last_pin_of_each_query",),
+        costly=True,
+    ),
+    Bug(
+        "pruning_keeps_the_first_pin",
+        "spark/matching/pins",
+        "The version of the first batch of a query is kept instead of that of the last.",
+        "        last = max(numbers)\n",
+        "        last = min(numbers)\n",
+        (f"{PINS}::test_pruning_keeps_the_last_pin_of_each_query",),
+        costly=True,
+    ),
+    Bug(
+        "fingerprints_leave_out_the_end",
+        "spark/snapshots/fingerprints",
+        "The fingerprint of a rule of a version does not depend on its end.",
+        "prints = fold(fold(keys, texts), expires)",
+        "prints = fold(keys, texts)",
+        (f"{FINGERPRINTS}::test_spark_and_numpy_agree",),
+        costly=True,
+    ),
+    Bug(
+        "a_pair_of_regions_is_related_in_every_cell",
+        "spark/joins/regions",
+        "Regions that share several cells of the grid are related once in each of them.",
+        "pairs.where(owner[0] & owner[1])",
+        "pairs.where(owner[0])",
+        ("tests/spark/test_joins.py::test_relation_join",),
+        costly=True,
+    ),
+    Bug(
+        "what_is_gone_stands_for_others",
+        "spark/reduction/part_pairs",
+        "A subscription that is gone is given as the reason why another one is gone.",
+        "            rows = rows.filter(is_explained)",
+        "            break",
+        ("tests/spark/test_reduce.py::test_a_set_that_no_axis_cuts",),
         costly=True,
     ),
 ]

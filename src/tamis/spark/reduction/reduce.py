@@ -4,7 +4,8 @@ In two steps, both in the executors:
 
 1. *Covering by a single other.* Space is cut into tiles. A subscription is decided in its home, the lowest tile it
    meets; each of its covers meets that tile, too, and is copied there. So every decision is the one that would be
-   made in the whole set, and cannot depend on how it was cut.
+   made in the whole set, and cannot depend on how it was cut. Where no number and no region is bounded by half of the
+   subscriptions, they fall into parts by their ids instead, and all pairs of parts are tried (`part_pairs`).
 2. *Unions and merges* of what is left, by namespace: who helps to cover a subscription may lie anywhere in it, so
    this is done by one task for each namespace, and not at all for one with more than ``at_once`` left.
 
@@ -13,6 +14,7 @@ It yields the routing summary for links. Every client still gets all its deliver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +28,7 @@ from tamis.errors import InvariantError, TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region
 from tamis.spark.columns import arrow_form, id_type, partitions_of, require
+from tamis.spark.reduction.part_pairs import covered_by_parts
 from tamis.spark.reduction.reducing import NEW, Reduce, cover_tiles, spread_to_tiles, unite
 from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
 from tamis.spark.tiles.tiles import cut_tiles, middles_of
@@ -106,7 +109,8 @@ def reduce_subscriptions(
         The attributes events carry.
     tile_by, tiles
         One or two numbers, or a region, to cut space by, and in about how many tiles; chosen, where more than
-        ``at_once`` subscriptions make it necessary, by what most of them bound. The result does not depend on it.
+        ``at_once`` subscriptions make it necessary, by what most of them bound. If fewer than half of them bound any of
+        these, all pairs of parts of the set are tried instead. What is kept does not depend on it.
     merge
         Whether subscriptions that one filter can say are merged.
     at_once
@@ -116,29 +120,39 @@ def reduce_subscriptions(
     if at_once < 1 or tiles < 2:
         raise TableError(f"at_once={at_once}, tiles={tiles}; at least one subscription and two tiles are needed")
     before = accepted.count()
-    axes = _axes(accepted, schema, tile_by, before > at_once)
-    tiling = cut_tiles(accepted, axes, schema, tiles) if axes else Tiling([])
-    covered = _covered(accepted, schema, tiling).persist()
+    axes, cached = _axes(accepted, schema, tile_by, before, at_once), list[DataFrame]()
+    if axes or before <= at_once:
+        tiling = cut_tiles(accepted, axes, schema, tiles) if axes else Tiling([])
+        covered = _covered(accepted, schema, tiling).persist()
+    else:
+        frame, marked = covered_by_parts(accepted, schema, max(3, math.ceil(2 * before / at_once)))
+        covered, cached = frame.persist(), [marked]
     united = _united(covered.where("rule IS NULL").select(*ACCEPTED), schema, merge, at_once).persist()
     summary = united.where(F.col("rule").isNull() | (F.col("rule") == NEW)).select(*ACCEPTED)
     removed = _retold(covered, united)
     counts = _counted(before, covered, united, removed, at_once)
     counts.check()
-    return Reduced(summary, removed, counts, (covered, united))
+    return Reduced(summary, removed, counts, (covered, united, *cached))
 
 
-def _axes(accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, needed: bool) -> list[TileAxis]:
-    """Return the axes to cut: those a user names, or, if that is needed, the ones that most subscriptions bound."""
+def _axes(
+    accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, before: int, at_once: int
+) -> list[TileAxis]:
+    """Return the axes to cut: those a user names, or the ones that most subscriptions bound.
+
+    There are none where one worker holds all, and none where fewer than half of the subscriptions bound an axis: these
+    would be copied into every tile.
+    """
     if tile_by:
         return axes_for(tile_by, schema)
     candidates = [name for name, kind in schema.items() if isinstance(kind, Number | Region)]
-    if not needed or not candidates:
+    if before <= at_once or not candidates:
         return []
     every = [axis for name in candidates for axis in axes_for([name], schema)]
     middles = middles_of(accepted, every, schema)
     counts = middles.agg(*(F.count(name) for name in middles.columns)).first()  # a count per axis
     bounded = {axis.attribute: n for axis, n in zip(every, counts or (), strict=True)}
-    best = sorted((name for name in candidates if bounded[name]), key=lambda name: -bounded[name])
+    best = sorted((name for name in candidates if 2 * bounded[name] >= before), key=lambda name: -bounded[name])
     numbers = [name for name in best if isinstance(schema[name], Number)]
     chosen = best[:1] if best and isinstance(schema[best[0]], Region) else numbers[:2]
     return axes_for(chosen, schema) if chosen else []

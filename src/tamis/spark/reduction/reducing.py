@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,10 +24,23 @@ from tamis.spark.subscriptions.typed import number_names
 from tamis.spark.tiles.tile_work import subscription_extents
 from tamis.spark.tiles.tiling import Tiling
 
-__all__ = ["NEW", "Reduce", "cover_tiles", "spread_to_tiles", "unite"]
+__all__ = [
+    "NEW",
+    "Reason",
+    "Reduce",
+    "cover_tiles",
+    "groups_of_rows",
+    "reasons_of",
+    "spread_to_tiles",
+    "subscriptions_of",
+    "unite",
+]
 
 #: What stands in the column ``rule`` of a subscription that a merge made; it has no reason to be gone.
 NEW = "new"
+
+#: The rule by which a subscription is gone, and the ids that stand for it.
+Reason: TypeAlias = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -67,10 +80,10 @@ def cover_tiles(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[
     The rows of a tile of a namespace must come together.
     """
     reader = reader_of(task.schema)
-    for rows in _groups(batches, "namespace", "tile"):
-        reduction = cover_partition(_subscriptions(rows, reader), reader.schema)
+    for rows in groups_of_rows(batches, "namespace", "tile"):
+        reduction = cover_partition(subscriptions_of(rows, reader), reader.schema)
         at_home = rows.filter(pc.greater(rows["copies"], 0)).drop_columns(["tile"])
-        yield from _with_reasons(at_home, _reasons(reduction), task.form)
+        yield from _with_reasons(at_home, reasons_of(reduction), task.form)
 
 
 def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.RecordBatch]:
@@ -79,12 +92,14 @@ def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.Rec
     No subscription may cover another. Those of a namespace with more of them than ``at_once`` stay as they are.
     """
     reader = reader_of(task.schema)
-    for rows in _groups(batches, "namespace"):
+    for rows in groups_of_rows(batches, "namespace"):
         if len(rows) > task.at_once:
             yield from _with_reasons(rows, {}, task.form)
             continue
-        reduction = reduce(_subscriptions(rows, reader), reader.schema, merge=task.merge)
-        reasons = _reasons(reduction) | {id: ("merged", (new,)) for new, ids in reduction.merged.items() for id in ids}
+        reduction = reduce(subscriptions_of(rows, reader), reader.schema, merge=task.merge)
+        reasons = reasons_of(reduction) | {
+            id: ("merged", (new,)) for new, ids in reduction.merged.items() for id in ids
+        }
         yield from _with_reasons(rows, reasons, task.form)
         [namespace] = rows["namespace"].unique().to_pylist()
         merged_rows = [
@@ -95,7 +110,7 @@ def unite(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_pylist(merged_rows, schema=task.form)
 
 
-def _groups(batches: Iterator[pa.RecordBatch], *keys: str) -> Iterator[pa.Table]:
+def groups_of_rows(batches: Iterator[pa.RecordBatch], *keys: str) -> Iterator[pa.Table]:
     """Yield the rows of each combination of keys, which come one after the other."""
     for _, some in itertools.groupby(_runs(batches, keys), key=lambda run: run[0]):
         yield pa.Table.from_batches([batch for _, batch in some])
@@ -112,7 +127,7 @@ def _runs(batches: Iterator[pa.RecordBatch], keys: tuple[str, ...]) -> Iterator[
             start += n
 
 
-def _subscriptions(rows: pa.Table, reader: TextReader) -> SubscriptionTable | list[Subscription]:
+def subscriptions_of(rows: pa.Table, reader: TextReader) -> SubscriptionTable | list[Subscription]:
     """Return rows of one namespace as they are reduced: as a table when all are boxes, else one by one."""
     ids, ends, is_box = rows["id"].to_pylist(), rows["expires"].to_pylist(), rows["lo"].is_valid()
     boxes, texts = rows.filter(is_box).combine_chunks(), rows["filter"].to_pylist()
@@ -135,17 +150,15 @@ def _boxes(rows: pa.Table, names: list[str]) -> SubscriptionTable:
     return SubscriptionTable.from_boxes(names, lo, hi, rows["id"].to_pylist())
 
 
-def _reasons(reduction: Reduction) -> dict[Any, tuple[str, tuple[Any, ...]]]:
+def reasons_of(reduction: Reduction) -> dict[Any, Reason]:
     """Return the rule by which each subscription was dropped, and the subscriptions that replace it."""
-    reasons: dict[Any, tuple[str, tuple[Any, ...]]] = dict.fromkeys(reduction.impossible, ("impossible", ()))
+    reasons: dict[Any, Reason] = dict.fromkeys(reduction.impossible, ("impossible", ()))
     for rule, covers in (("covered", reduction.covered), ("equivalent", reduction.equivalent)):
         reasons |= {id: (rule, (by,)) for id, by in covers.items()}
     return reasons | {id: ("subsumed", by) for id, by in reduction.subsumed.items()}
 
 
-def _with_reasons(
-    rows: pa.Table, reasons_by_id: dict[Any, tuple[str, tuple[Any, ...]]], form: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _with_reasons(rows: pa.Table, reasons_by_id: dict[Any, Reason], form: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows with the rule by which each is gone, null for those that stay."""
     reasons = [reasons_by_id.get(id, (None, None)) for id in rows["id"].to_pylist()]
     rules = pa.array([rule for rule, _ in reasons], pa.string())
