@@ -83,8 +83,8 @@ def sync_stream(
     trigger
         As in `match_stream`.
 
-    A rejected change is kept (`read_quarantine`). A rule that is changed to something that cannot be compiled leaves.
-    `sync_reports` tells what each batch did.
+    A rejected change stops nothing and is kept (`read_quarantine`). A rule that is changed to something that cannot be
+    compiled leaves. `sync_reports` tells what each batch did.
     """
     if not changes.isStreaming:
         raise TableError("sync_stream needs a streaming DataFrame; use sync_snapshot for a table")
@@ -104,9 +104,16 @@ def sync_reports(checkpoint: str | Path) -> list[SyncedBatch]:
 
 
 def read_quarantine(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
-    """Return the rejected changes of `sync_stream`, with ``reason``, ``position`` and their ``batch``."""
+    """Return the rejected changes of `sync_stream`.
+
+    Each has the columns of a rule, ``reason`` and ``position``, and ``operation``, ``version`` and ``batch`` that say
+    which change it is.
+    """
     if not any(name.startswith(f"{_QUARANTINE}/") for name in log_of(checkpoint).names()):
-        return no_rejected(spark, "string").withColumn("batch", F.lit(0))
+        absent = F.lit(None).cast("string")
+        return no_rejected(spark, "string").select(
+            absent.alias("version"), absent.alias("operation"), "*", F.lit(0).alias("batch")
+        )
     return spark.read.parquet(f"{absolute_location(checkpoint)}/tamis/{_QUARANTINE}")
 
 
@@ -125,12 +132,13 @@ class _SyncBatch:
         started = time.perf_counter()
         rows = changes.persist()
         try:
-            report = tidied(changes.sparkSession, unless_overtaken(lambda: self._apply(self._last(rows))))
+            last = self._last(rows)
+            report = tidied(changes.sparkSession, unless_overtaken(lambda: self._apply(last)))
             bad_rows = self._rejected(rows)
             rejected = report.rejected + bad_rows.count()
             if rejected:
                 directory = f"{self.checkpoint}/tamis/{_QUARANTINE}/batch={batch}"
-                quarantined = report.quarantine.select(bad_rows.columns).union(bad_rows)
+                quarantined = self._with_change(report.quarantine, last).select(bad_rows.columns).union(bad_rows)
                 quarantined.coalesce(1).write.mode("overwrite").parquet(directory)
             report.release()
         finally:
@@ -165,6 +173,28 @@ class _SyncBatch:
         reason = F.when(~F.coalesce(is_known, F.lit(False)), F.concat(message, F.lit("; use insert, update or delete")))
         return reason.when(F.col(quoted(self.version)).isNull(), F.lit("there is no version to order the change by"))
 
+    def _with_change(self, rejected: DataFrame, changes: DataFrame) -> DataFrame:
+        """Return rejected rules with the operation and the version of the change that each comes from."""
+        namespace = F.col("namespace").cast("string") if "namespace" in changes.columns else F.lit(None).cast("string")
+        keys = {"id": F.col("id"), "namespace": namespace, "filter": F.col("filter").cast("string")}
+        newest = changes.groupBy(*(column.alias(f"of_{name}") for name, column in keys.items())).agg(
+            F.max(F.struct(*self._change_columns(changes).values())).alias("change")
+        )
+        same = [
+            F.coalesce(F.col("namespace"), F.lit(DEFAULT_NAMESPACE))
+            == F.coalesce(F.col("of_namespace"), F.lit(DEFAULT_NAMESPACE)),
+            *(F.col(name).eqNullSafe(F.col(f"of_{name}")) for name in ("id", "filter")),
+        ]
+        columns = [F.col(f"change.{name}") for name in self._change_columns(changes)]
+        return rejected.join(newest, same, "left").select("*", *columns)
+
+    def _change_columns(self, changes: DataFrame) -> dict[str, Column]:
+        """Return the version and the operation of a change as columns of the quarantine."""
+        return {
+            "version": F.col(quoted(self.version)).cast("string").alias("version"),
+            "operation": F.col(quoted(self.operation)).cast("string").alias("operation"),
+        }
+
     def _rejected(self, changes: DataFrame) -> DataFrame:
         """Return the changes that cannot be understood, in the form of rejected rules."""
         columns = set(changes.columns)
@@ -172,11 +202,12 @@ class _SyncBatch:
         rejected = changes.withColumn("reason", self._problem()).where("reason IS NOT NULL")
         kept_columns = {"id", "namespace", "filter", "reason"} & (columns | {"reason"})
         return rejected.select(
+            *self._change_columns(changes).values(),
             *(
                 (F.col(field.name) if field.name in kept_columns else F.lit(None))
                 .cast(field.dataType)
                 .alias(field.name)
                 for field in form
                 if field.name not in ("lo", "hi")
-            )
+            ),
         )
