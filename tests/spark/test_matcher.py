@@ -50,6 +50,13 @@ def test_rules_of_a_frame_and_of_a_table(spark: Any, world: dict[str, Any]) -> N
         matcher(rules)
     with pytest.raises(SnapshotError, match="there is no such directory"):
         matcher("no_such_rules")
+    with pytest.raises(SnapshotError, match="no such directory, and the session has no table 'no_such_rules'"):
+        matcher("no_such_rules")
+    unusable: Any = [("low", "price < 10")]
+    with pytest.raises(TableError, match="rules of type list; give a DataFrame, the name of a table, or the location"):
+        matcher(unusable, schema=SCHEMA)
+    with pytest.raises(TableError, match="the table of events must be a DataFrame of Spark, not list; make one with"):
+        matcher(world["directory"]).match(unusable)
 
 
 def test_bad_events_are_split_off_and_explained(spark: Any, tmp_path: Path) -> None:

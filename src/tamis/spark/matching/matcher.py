@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from tamis.engine import snapshot
 from tamis.engine.snapshot.manifest import Manifest, read_manifest
-from tamis.errors import TableError
+from tamis.errors import SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_function, id_kind, require
@@ -76,7 +76,15 @@ def matcher(
     if isinstance(rules, str) and _is_table(rules):
         table = SparkSession.active().table(rules)
         return settings.at(indexed(table, _demanded(schema, f"the table {rules}")))
-    snapshot.version_at(rules)  # says at once what is missing
+    if not isinstance(rules, str | Path):
+        hint = "give a DataFrame, the name of a table, or the location of a snapshot"
+        raise TableError(f"rules of type {type(rules).__name__}; {hint}")
+    try:
+        snapshot.version_at(rules)  # says at once what is missing
+    except SnapshotError as error:
+        if "/" in str(rules):
+            raise
+        raise SnapshotError(error.path, f"{error.problem}, and the session has no table {str(rules)!r}") from None
     return settings.at(rules)
 
 
