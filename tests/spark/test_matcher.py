@@ -53,9 +53,9 @@ def test_rules_of_a_frame_and_of_a_table(spark: Any, world: dict[str, Any]) -> N
     with pytest.raises(SnapshotError, match="no such directory, and the session has no table 'no_such_rules'"):
         matcher("no_such_rules")
     unusable: Any = [("low", "price < 10")]
-    with pytest.raises(TableError, match="rules of type list; give a DataFrame, the name of a table, or the location"):
+    with pytest.raises(TableError, match="rules: got list; give a DataFrame, the name of a table, or the location"):
         matcher(unusable, schema=SCHEMA)
-    with pytest.raises(TableError, match="the table of events must be a DataFrame of Spark, not list; make one with"):
+    with pytest.raises(TableError, match="the table of events: expected a DataFrame of Spark, got list; make one with"):
         matcher(world["directory"]).match(unusable)
 
 

@@ -51,10 +51,10 @@ _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def require(frame: DataFrame, names: Sequence[str], table: str) -> None:
-    """Raise `TableError` for what is no DataFrame, and for the first name that is not a column of it."""
+    """Raise `TableError` unless the frame is a DataFrame with these columns; it names the first that is missing."""
     if not isinstance(frame, DataFrame):
         hint = "make one with spark.createDataFrame(...) or spark.read"
-        raise TableError(f"{table} must be a DataFrame of Spark, not {type(frame).__name__}; {hint}")
+        raise TableError(f"{table}: expected a DataFrame of Spark, got {type(frame).__name__}; {hint}")
     for name in names:
         if name not in frame.columns:
             hint = "; name the column that identifies an event: event_id='...'" if name == "event_id" else ""

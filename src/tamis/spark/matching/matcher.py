@@ -78,7 +78,7 @@ def matcher(
         return settings.at(indexed(table, _demanded(schema, f"the table {rules}")))
     if not isinstance(rules, str | Path):
         hint = "give a DataFrame, the name of a table, or the location of a snapshot"
-        raise TableError(f"rules of type {type(rules).__name__}; {hint}")
+        raise TableError(f"rules: got {type(rules).__name__}; {hint}")
     try:
         snapshot.version_at(rules)  # says at once what is missing
     except SnapshotError as error:
