@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h11
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +18,7 @@ from tamis.cli.main import app
 from tamis.errors import ModelError
 from tamis.routing.webhooks.rules import WebhookRules
 from tamis.runtime.broker.config import read_config
-from tamis.runtime.webhooks.calling import MAX_ANSWER, CallError, Endpoint
+from tamis.runtime.webhooks.calling import MAX_ANSWER, CallError, Endpoint, _pause
 from tamis.runtime.webhooks.documents import Request
 from tests.attacks.callers import guarded_broker
 from tests.server.processes import BrokerProcess, ask, running, wait_until
@@ -189,6 +190,36 @@ def test_failures_are_retried_then_suspend_with_a_record_and_resume(broker: Brok
         receiver.answer = lambda request: 200
         assert ask(f"{broker.url}/v1/subscriptions/retry/webhook/resume", "POST").json["state"] == "active"
         wait_until(lambda: numbers(receiver, "retry") == [0, 1, 2], "what waited")
+
+
+def test_an_endpoint_that_was_removed_is_suspended_at_once(broker: BrokerProcess) -> None:
+    with Receiver(answer=lambda request: 410) as receiver:
+        subscribe(broker, "removed", receiver.url)
+        publish(broker, "removed", range(3))
+        wait_until(lambda: state(broker, "removed")["state"] == "suspended", "the suspension")
+        assert state(broker, "removed")["problem"] == "localhost answered 410"
+        wait_until(lambda: suspensions(broker, "removed"), "the record on disk")
+        receiver.answer = lambda request: 200
+        assert ask(f"{broker.url}/v1/subscriptions/removed/webhook/resume", "POST").json["state"] == "active"
+        wait_until(lambda: numbers(receiver, "removed") == [0, 1, 2], "what waited")
+
+
+@pytest.mark.parametrize(
+    ("headers", "pause"),
+    [
+        ({}, 0.0),
+        ({"Retry-After": "120"}, 120.0),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT", "Date": "Wed, 21 Oct 2015 07:26:30 GMT"}, 90.0),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 30.0),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:00:00 GMT"}, 0.0),
+        ({"Retry-After": "-5"}, 0.0),
+        ({"Retry-After": "Wed, 99 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"Retry-After": "soon", "Date": "today"}, 0.0),
+    ],
+)
+def test_an_endpoint_names_a_pause_in_seconds_or_by_its_end(headers: dict[str, str], pause: float) -> None:
+    now = 1_445_412_450.0  # 07:27:30
+    assert _pause(h11.Response(status_code=503, headers=list(headers.items())), now) == pause
 
 
 def test_parallel_requests_overlap_and_each_event_arrives(broker: BrokerProcess) -> None:

@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 import h11
 
@@ -156,19 +158,32 @@ async def _read(wire: _Wire) -> tuple[Reply, bool]:
             size += len(chunk)
             wire.http.receive_data(chunk)
         elif isinstance(event, h11.Response):
-            reply = Reply(event.status_code, _pause(event))
+            reply = Reply(event.status_code, _pause(event, time.time()))
         elif isinstance(event, h11.EndOfMessage) and reply is not None:
             return reply, True
         elif isinstance(event, h11.ConnectionClosed):
             raise ConnectionResetError(None, "the endpoint closed the connection")
 
 
-def _pause(response: h11.Response) -> float:
-    """Return the seconds of ``Retry-After``; 0 without one, or for a date."""
-    for name, value in response.headers:
-        if name == b"retry-after" and value.isdigit() and len(value) < 8:
-            return float(value)
-    return 0.0
+def _pause(response: h11.Response, now: float) -> float:
+    """Return the seconds of ``Retry-After``; 0 without one.
+
+    A moment counts from the ``Date`` of the answer, so that the clocks may differ; without one from ``now``.
+    """
+    headers = {name: value.decode("latin-1") for name, value in response.headers}
+    text = headers.get(b"retry-after", "")
+    if text.isascii() and text.isdecimal() and len(text) < 8:
+        return float(text)
+    end, start = _moment(text), _moment(headers.get(b"date", ""))
+    return 0.0 if end is None else max(0.0, end - (now if start is None else start))
+
+
+def _moment(text: str) -> float | None:
+    """Return the seconds since 1970 of a moment in a header; None for any other text."""
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 async def resolve(host: str, port: int, run: Callable[[Callable[[], list[str]]], Awaitable[list[str]]]) -> list[str]:

@@ -142,6 +142,8 @@ class _Reader:
     def __init__(self, shared: _Shared, link: Link, hook: Webhook) -> None:
         self.hook = hook
         self.problem = ""
+        #: What an endpoint answered that was removed.
+        self._removed = ""
         self._shared = shared
         self._link = link
         acknowledged = shared.driver.view.stream(link).acknowledged
@@ -168,12 +170,12 @@ class _Reader:
             await suspend(self._shared.driver, self._link, self.hook, str(error))
             return
         try:
-            while not self.schedule.is_worn_out:
+            while not (self.schedule.is_worn_out or self._removed):
                 self._news.clear()
                 self._send_due(endpoint)
                 await self._wait()
-            reason = f"{self.schedule.failures} requests in a row failed, the last: {self.problem}"
-            await suspend(self._shared.driver, self._link, self.hook, reason)
+            failures = f"{self.schedule.failures} requests in a row failed, the last: {self.problem}"
+            await suspend(self._shared.driver, self._link, self.hook, self._removed or failures)
         except Exception:
             _log.exception("webhook %s stopped; it is started again", self.hook.name)
         finally:
@@ -232,7 +234,7 @@ class _Reader:
             counts["deliveries"] += len(bodies)
             driver.acknowledge(self._link, self.schedule.succeed(attempt))
         if reply.status == REMOVED:
-            await suspend(driver, self._link, self.hook, self.problem)
+            self._removed = self.problem
         self._news.set()
 
     def _fail(self, attempt: Attempt, bodies: list[tuple[int, bytes]], reply: Reply) -> None:
