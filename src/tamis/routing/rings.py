@@ -321,7 +321,7 @@ def _reach_for(name: str, sides: Mapping[Link, _Side], link: Link) -> Reach:
         refused |= dict.fromkeys(side.refused)
         if other in reached:
             continue
-        if len(other) > MAX_NAME:  # possible in a configuration file; neighbours would ignore the whole message
+        if not _is_name(other):  # possible in a configuration file; neighbours would ignore the whole message
             continue
         reached[other] = Reached(other, name, side.agreed)
         for broker in side.tree.values():
@@ -407,9 +407,11 @@ def find_problem(name: str, link: Link, message: Reach) -> str:
     if max(len(message.brokers), len(message.refused)) > MAX_BROKERS:
         return f"a Reach lists at most {MAX_BROKERS:,} brokers and refused links"
     names = [broker.name for broker in message.brokers] + [name for pair in message.refused for name in pair]
-    wrong_name = next((name for name in names if not 0 < len(name) <= MAX_NAME), None)
+    wrong_name = next((name for name in names if not _is_name(name)), None)
     if wrong_name is not None:
-        return f"a broker's name has 1 to {MAX_NAME} characters, not {len(wrong_name)}: {wrong_name[:MAX_NAME]!r}"
+        return (
+            f"a broker's name is 1 to {MAX_NAME} printable characters, not {len(wrong_name)}: {wrong_name[:MAX_NAME]!r}"
+        )
     if not all(0 < age < _LATEST for age in (message.since, *(broker.since for broker in message.brokers))):
         return "the age of a link is a positive number of microseconds below 2^62"
     listed = {link}
@@ -420,6 +422,11 @@ def find_problem(name: str, link: Link, message: Reach) -> str:
             return f"broker {broker.name!r} is behind the unknown {broker.parent[:MAX_NAME]!r}"
         listed.add(broker.name)
     return ""
+
+
+def _is_name(name: str) -> bool:
+    """Whether a broker may have this name in a message; names are written to logs and to the audit."""
+    return 0 < len(name) <= MAX_NAME and name.isprintable()
 
 
 def _text(link: Link, ring: tuple[str, ...]) -> str:
