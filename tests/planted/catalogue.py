@@ -742,6 +742,16 @@ def send_events_to_one_neighbour_only(real: Any) -> Any:
     return lambda self, *request: real(self, *request)[:1]
 
 
+@plant(RoutingTable, "_wanted_by")
+def send_only_the_first_event_of_a_batch_on(real: Any) -> Any:
+    def wanted_by(self: Any, link: str, batch: Any) -> Any:
+        is_wanted = real(self, link, batch)
+        is_wanted[1:] = False
+        return is_wanted
+
+    return wanted_by
+
+
 @plant(RoutingTable, "matching_of_batch")
 def deliver_across_namespaces(real: Any) -> Any:
     def matching_of_batch(self: Any, batch: Any, most: int | None = None) -> Any:

@@ -92,6 +92,16 @@ PARTS = (
     {"PART_BYTES": 150, "DROPPED_AT_ONCE": 1},
 )
 
+#: Sizes from which on tables and batches are read and matched as columns, by the packed index: lower in some worlds,
+#: because a world is too small to reach the usual ones.
+LARGE = {
+    "tamis.routing.core.routing_table.SMALL_TABLE": 2,
+    "tamis.routing.core.event_batch.SMALL_BATCH": 2,
+    "tamis.routing.core.interest.MANY": 2,
+    "tamis.routing.core.broker.CHANGED_AT_ONCE": 2,
+    "tamis.index.packed.matcher.PackedMatcher.__init__.__defaults__": (2,),
+}
+
 _range_masks: dict[tuple[str, bytes], int] = {}
 _probe_keys: dict[str, list[int]] = {}
 _masks: dict[int, tuple[tuple[Filter, ...], int]] = {}
@@ -315,6 +325,8 @@ class World:
                 stack.enter_context(mock.patch.object(stream, name, value))
             for name, value in PARTS[self.seed // 2 % len(PARTS)].items():
                 stack.enter_context(mock.patch.object(table_parts, name, value))
+            for place, value in LARGE.items() if self.seed // 5 % 3 == 0 else ():
+                stack.enter_context(mock.patch(place, value))
             # In most worlds a slice of members is so small that it ends.
             stack.enter_context(mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]))
             self._run()
