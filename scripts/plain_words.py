@@ -20,7 +20,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "deploy")
-MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py")
+MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py", "tests/*.py")
+#: Shows bad phrases.
+EXAMPLES = "tests/test_plain_words.py"
+#: Folders whose names are not read.
+NAMES_NOT_READ = ("tests/",)
 #: Written by programs from other texts, which are checked themselves, or a record of a run.
 GENERATED = ("docs/lab/report.md", "docs/papers/")
 
@@ -63,6 +67,7 @@ NAMES = {
 TABLES = ("PHRASES", "NAMES")
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
+_NAMES_NOT_READ = tuple(f"{ROOT.as_posix()}/{folder}" for folder in NAMES_NOT_READ)
 _INDENT = re.compile(r"\n[ \t]+")
 _F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
 _TEXT_TOKENS = {
@@ -104,13 +109,12 @@ def findings_in(path: Path) -> list[Finding]:
     lines = iter(source.splitlines(keepends=True))
     tokens = [token for token in tokenize.generate_tokens(lambda: next(lines, "")) if token.type in _TEXT_TOKENS]
     in_texts = [finding for token in tokens for finding in findings(_words(token), token.start[0])]
-    return sorted([*in_texts, *names_in(source)])
+    in_names = () if path.as_posix().startswith(_NAMES_NOT_READ) else names_in(source)
+    return sorted([*in_texts, *sentences_in(source), *in_names])
 
 
 def names_in(source: str) -> Iterator[Finding]:
-    """Yield the names that a module binds and that do not say what they hold, and bad phrases in names of tests.
-
-    Leading underscores do not count.
+    """Yield the names that a module binds and that do not say what they hold; leading underscores do not count.
 
     >>> [(finding.line, finding.phrase) for finding in names_in("for one in rows:\\n    found = one.id")]
     [(1, 'one'), (2, 'found')]
@@ -119,6 +123,11 @@ def names_in(source: str) -> Iterator[Finding]:
         name = _bound_name(node)
         if name is not None and (advice := NAMES.get(name.strip("_").lower())) is not None:
             yield Finding(node.lineno, name, advice)  # type: ignore[attr-defined]
+
+
+def sentences_in(source: str) -> Iterator[Finding]:
+    """Yield the bad phrases in names of tests, which are sentences."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield from findings(node.name.replace("_", " "), node.lineno)
 
@@ -156,7 +165,7 @@ def checked_files() -> list[Path]:
     return [
         ROOT / name
         for name in names
-        if name.endswith((".py", ".md")) and not name.startswith(GENERATED) and (ROOT / name).is_file()
+        if name.endswith((".py", ".md")) and not name.startswith((*GENERATED, EXAMPLES)) and (ROOT / name).is_file()
     ]
 
 

@@ -72,7 +72,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session", autouse=True)
 def command_line() -> Iterator[None]:
-    """Build the command line once in a process, as the program does: typer's runner builds it anew for each call."""
+    """Build the command line once in a process, as the program does: typer's runner builds it again for each call."""
     from typer import testing
 
     with pytest.MonkeyPatch.context() as patched:

@@ -93,7 +93,7 @@ WAITING: dict[str, float] = {
     "tests/attacks/test_json_web_tokens.py::test_a_stream_ends_with_its_token[expiry]": 5,
     "tests/attacks/test_many_connections.py::test_silent_sockets_of_one_address_keep_no_other_out": 10,
     "tests/attacks/test_revocation.py::test_sockets_and_links_are_cut[file broken before": 10,
-    "tests/attacks/test_peer_dials_members_only.py::test_what_is_no_peer_gets_a_greeting_and_nothing_else": 10,
+    "tests/attacks/test_peer_dials_members_only.py::test_what_is_not_a_peer_gets_a_greeting_and_nothing_else": 10,
     "tests/attacks/test_tiny_websocket_frames.py::test_many_small_messages_of_a_client_are_taken": 10,
 }
 #: The processor seconds of each costly test; ``python -m tests.sampling`` writes it.

@@ -1,7 +1,7 @@
 """A plugin of pytest for `make soak`: hours of tests in parts that go on where the last part ended.
 
 What passed is noted in ``build/soak``, for this state of the code, and not run again; a change of any file under
-``src`` or ``tests`` begins anew. After SOAK_MINUTES (40) no further test is begun, and pytest says that it was
+``src`` or ``tests`` begins again. After SOAK_MINUTES (40) no further test is begun, and pytest says that it was
 interrupted. Tests of which `make test` runs a share (``tests/sampling.py``) are all run here.
 """
 

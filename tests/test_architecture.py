@@ -46,7 +46,7 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 LEVEL["__main__"] = len(LAYERS)  # `python -m tamis` only calls the command line
 
-#: These hear the time and send messages through their arguments and results only.
+#: These get the time and send messages through their arguments and results only.
 SANS_IO = {"routing", "overlay", "node", "index"}
 WORLDLY = {"asyncio", "socket", "time", "random", "threading"}
 #: Which places alone may import what.
@@ -246,7 +246,7 @@ def geometry_is_read_in_one_place(module: Module) -> Iterator[Fault]:
     names = [(node.lineno, dotted(node)) for node in module.walk(ast.Attribute) if isinstance(node, ast.Attribute)]
     for line, name in sorted({*names, *module.imports}):
         if GEOS_READERS.match(name):
-            yield Fault(line, f"{name} reads geometry that nobody has checked: call {READER_OF_GEOMETRY}")
+            yield Fault(line, f"{name} reads unchecked geometry: call {READER_OF_GEOMETRY}")
 
 
 def modules_are_short(module: Module) -> Iterator[Fault]:
@@ -342,7 +342,7 @@ def public_things_have_docstrings(module: Module) -> Iterator[Fault]:
     waiting: list[ast.AST] = list(module.tree.body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If | ast.Try):  # definitions may stand under `if TYPE_CHECKING` and the like
+        if isinstance(node, ast.If | ast.Try):  # definitions may stand under `if TYPE_CHECKING` or in a `try`
             waiting += [*ast.iter_child_nodes(node)]
         if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
             continue

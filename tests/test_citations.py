@@ -30,7 +30,7 @@ OUTSIDE = re.compile(
 )
 #: Decisions are records of their time and are not rewritten; these three cite documents by the names they had then.
 RECORDS = ("0013-the-broker-network.md", "0014-peers-that-check-themselves.md", "0015-a-broker-on-disk-and-wire.md")
-#: There is nothing to test: what does not exist, and what is promised to nobody.
+#: There is nothing to test: what does not exist, and what is not promised.
 NOT_BUILT = {"S3", "S9"}
 
 
@@ -67,7 +67,7 @@ def unkept(promise: Promise) -> Iterator[str]:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", promise.tests)
     yield from (f"{promise.number}: there is no {path}::{name}" for path, name in named if not has_test(path, name))
     if not named and not (promise.tests == "no test" and (promise.is_goal or promise.number in NOT_BUILT)):
-        yield f"{promise.number} has no test, and is no goal that says so"
+        yield f"{promise.number} has no test, and does not say that it is a goal"
     if named and not promise.code:
         yield f"{promise.number} names tests but no code"
 
@@ -207,9 +207,9 @@ def test_the_search_for_outside_documents_lets_others_pass(text: str) -> None:
             "G1: there is no test_citations.py::test_no",
         ),
         ("| G1 | It is. | `node/node.py` | `no.py::test_no` |", "G1: there is no no.py::test_no"),
-        ("| G1 | It is. | `node/node.py` | no test |", "G1 has no test, and is no goal that says so"),
-        ("| G1 | It is. |  | no test |", "G1 has no test, and is no goal that says so"),
-        ("| G1 | It is. **Not yet:** no. |  |  |", "G1 has no test, and is no goal that says so"),
+        ("| G1 | It is. | `node/node.py` | no test |", "G1 has no test, and does not say that it is a goal"),
+        ("| G1 | It is. |  | no test |", "G1 has no test, and does not say that it is a goal"),
+        ("| G1 | It is. **Not yet:** no. |  |  |", "G1 has no test, and does not say that it is a goal"),
         ("| G1 | It is. |  | `test_citations.py::has_test` |", "G1 names tests but no code"),
     ],
 )

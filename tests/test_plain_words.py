@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import plain_words
-from scripts.plain_words import checked_files, findings, findings_in, names_in
+from scripts.plain_words import checked_files, findings, findings_in, names_in, sentences_in
 
 BAD = [
     ("closed by whoever opened it", "whoever"),
@@ -62,10 +62,16 @@ def test_the_checker_reads_itself_except_for_its_tables(monkeypatch: pytest.Monk
     assert {"nobody", "anew"} <= {finding.phrase for finding in findings_in(path)}
 
 
+def test_the_name_of_a_test_is_read_as_a_sentence() -> None:
+    source = "def test_that_nobody_waits(): ...\nclass Tests:\n    async def test_a_list_is_no_map(self): ..."
+    assert [(line, phrase) for line, phrase, _ in sentences_in(source)] == [(1, "nobody"), (3, "is no map")]
+
+
 def test_documents_and_modules_are_read() -> None:
     names = {path.name for path in checked_files()}
     assert {"README.md", "language.md", "engine.py", "errors.py", "plain_words.py", "health.py", "run.py"} <= names
     assert "report.md" not in names
+    assert "test_plain_words.py" not in names
 
 
 @pytest.mark.parametrize(
@@ -81,8 +87,6 @@ def test_documents_and_modules_are_read() -> None:
         ("print(found, self.found)", []),  # bound elsewhere, perhaps by others
         ("matches = find(one=1)", []),
         ("one_by_one, found_at = 1, 2", []),
-        ("def test_that_nobody_waits(): ...", ["nobody"]),
-        ("async def test_a_list_is_no_map(): ...", ["is no map"]),
     ],
 )
 def test_a_name_that_says_nothing_is_found_where_it_is_bound(source: str, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`make soak` goes on where it ended, begins anew after a change, and never takes a failure for a pass."""
+"""`make soak` goes on where it ended, begins again after a change, and never takes a failure for a pass."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MAXIMUM_BYTES = 1_000_000
-#: All bundled data together: what everyone who installs tamis downloads.
+#: All bundled data together: what every installation of tamis downloads.
 MAXIMUM_DATA_BYTES = 1_500_000
 
 #: Paths and hosts that mean something on one machine only. Written so that this file does not match itself.

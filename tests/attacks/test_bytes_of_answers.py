@@ -413,7 +413,7 @@ def test_keys_are_counted_before_they_are_parsed(tmp_path: Path) -> None:
         assert "more than 50,000 keys in one object" in error
 
 
-def test_colons_in_strings_are_no_keys() -> None:
+def test_colons_in_strings_are_not_counted_as_keys() -> None:
     """Also where many small objects follow, which have more keys together than one object may have."""
     text = '\\"' + "aa:" * 80_000
     objects = [{"dump": text}, *({"n": n} for n in range(60_000)), {"dump": text, "n": {"m": 1}}]

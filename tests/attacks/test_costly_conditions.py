@@ -86,7 +86,7 @@ def test_an_event_of_a_million_values_is_checked_quickly(value: object) -> None:
     def check() -> None:
         try:
             Content().write_event({"a": value})
-        except EventError:  # a list of strings beyond the limit; that is no matter of time
+        except EventError:  # a list of strings beyond the limit; it costs no time
             return
 
     assert effort(check, rounds=2) < 30  # 5 measured

@@ -62,7 +62,7 @@ def test_lines_are_refused_before_the_body_has_ended(broker: BrokerProcess, path
     ("path", "most"), [("/v1/events", MAX_EVENTS), ("/v1/subscriptions", MAX_SUBSCRIPTIONS_AT_ONCE)]
 )
 def test_items_beyond_the_limit_are_not_parsed(broker: BrokerProcess, path: str, most: int) -> None:
-    """What follows the first item too many is no JSON; a parser that read on would say so with 400."""
+    """Invalid JSON follows the first item too many; a parser that read on would answer 400."""
     answer = ask(broker.url + path, "POST", "[" + "{}," * (most + 1) + "garbage")
     assert answer.status == 413
     assert f"{most:,}" in answer.json["error"] or str(most) in answer.json["error"]

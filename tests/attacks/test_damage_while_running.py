@@ -1,4 +1,4 @@
-"""M1: pages of the file are overwritten while the broker runs: it stops and says why, whoever reads (G14)."""
+"""M1: pages of the file are overwritten while the broker runs: the first reader makes it stop and say why (G14)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def assert_stops(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("door", ["http", "websocket"])
-def test_the_broker_stops_whoever_reads(tmp_path: Path, door: str) -> None:
+def test_the_broker_stops_at_the_first_reader_of_a_damaged_page(tmp_path: Path, door: str) -> None:
     broker = BrokerProcess(tmp_path)
     with running(broker):
         assert ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": "n >= 0", "id": "s"}).status == 201

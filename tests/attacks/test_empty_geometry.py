@@ -1,6 +1,6 @@
 """Attack: geometry with empty parts of every kind, beside parts that cross the antimeridian.
 
-An empty part has no first point and no x. Whoever sends one is answered with an error of tamis; none of NumPy or GEOS
+An empty part has no first point and no x. A client that sends one gets an error of tamis; no error of NumPy or GEOS
 may come out of a match or a subscription.
 """
 

@@ -41,7 +41,7 @@ def test_a_pattern_of_usual_depth_is_read() -> None:
     assert read_event_pattern(nested(10, "$or", {"detail": {"cpu": [{"numeric": [">", 5]}]}}))
 
 
-def test_a_comparison_that_is_no_text_is_refused() -> None:
+def test_a_comparison_that_is_not_a_text_is_refused() -> None:
     with pytest.raises(SubscriptionError, match="pairs of a comparison and a number"):
         read_event_pattern({"a": [{"numeric": [[], 1]}]})
 

@@ -18,7 +18,7 @@ from tests.server.processes import BrokerProcess
 
 
 async def fuzz(broker: BrokerProcess, count: int, seed: int) -> int:
-    """Send so many frames, each after the answer to the one before; return how many the broker took as messages."""
+    """Send ``count`` frames, each after the answer to the one before; return how many the broker took as messages."""
     rng, left, taken = random.Random(seed), count, 0
     while left:
         async with dialled(broker, f"client=fuzz{rng.randrange(4)}") as wire:

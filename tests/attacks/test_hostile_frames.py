@@ -54,7 +54,7 @@ CONTENTS = {
     "a remark that is not UTF-8": m.Subscribe("x", b'"a = 1"', about=b'{"text":"\xff"}'),
     "a remark that is deep": m.Subscribe("x", b'"a = 1"', about=b'{"metadata":' + b"[" * 100_000),
     "a remark of half a character": m.Subscribe("x", b'"a = 1"', about=rb'{"text":"\ud800","metadata":{"a":"\ud800"}}'),
-    "a remark that is no object": m.Subscribe("x", b'"a = 1"', about=b"[]"),
+    "a remark that is not an object": m.Subscribe("x", b'"a = 1"', about=b"[]"),
     "a map as the key of a map": b"\x81\xa1a\x81\x80\x01",
     "a list as the key of a map": b"\x81\xa1a\x81\x90\x01",
     "an event that is deep": b"\x81\xa1a" + DEEP,

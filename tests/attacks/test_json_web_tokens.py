@@ -203,7 +203,7 @@ def test_a_careless_configuration_is_refused(changes: dict[str, Any], problem: s
     ],
     ids=["secret", "private", "empty", "no list", "deep", "no text", "bad PEM", "large"],
 )
-def test_what_is_no_set_of_public_keys_is_refused(data: bytes) -> None:
+def test_what_is_not_a_set_of_public_keys_is_refused(data: bytes) -> None:
     with pytest.raises(ModelError):
         key_set.read_keys(data, ("RS256", "ES256", "EdDSA"))
 
@@ -336,7 +336,7 @@ def test_odd_tokens_are_answered_401(guarded: Guarded, token: str) -> None:
         ("http://example.com/keys", "keys_url is https://"),
     ],
 )
-def test_keys_come_from_an_address_that_nobody_can_replace(url: str, words: str) -> None:
+def test_an_invalid_or_unencrypted_address_of_keys_is_refused(url: str, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         JwtConfig(ISSUER, AUDIENCE, keys_url=url).check()
 

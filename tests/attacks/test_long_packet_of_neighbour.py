@@ -1,4 +1,4 @@
-"""Attack: a neighbour that was dialled sends thousands of messages as one packet, so that nobody else is heard."""
+"""Attack: a neighbour that was dialled sends thousands of messages as one packet, so that no other is served."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_what_is_within_the_limit_is_read() -> None:
             read()
 
 
-def test_brackets_in_strings_are_no_lists() -> None:
+def test_brackets_in_strings_are_not_counted_as_lists() -> None:
     event = {"text": '[{"\\' * 100_000, "after": [1, {"n": 2}]}
     text = json.dumps(event)
     assert _object(text, None) == event

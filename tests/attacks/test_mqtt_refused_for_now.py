@@ -50,7 +50,7 @@ class _Mqtt:
 
 
 def bridged(broker: _Broker, count: int) -> tuple[_Mqtt, BridgeCounts, Callable[[], None]]:
-    """Return an MQTT side, counts, and what passes so many messages through a bridge."""
+    """Return an MQTT side, counts, and a function that passes ``count`` messages through a bridge."""
     mqtt, counts = _Mqtt(), BridgeCounts()
     messages = [IncomingMessage("a", json.dumps({"n": n}).encode(), handle=n) for n in range(count)]
 

@@ -1,4 +1,4 @@
-"""Attack: one tenant, with many principals, makes so many or such long subscriptions that others find no room."""
+"""Attack: one tenant, with many principals, makes very many or very long subscriptions, so that others find no room."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Attack: requests that no client sends, byte by byte: each is refused or answered by itself, and the broker goes on.
 
-JSON with duplicate keys, NaN and endless digits; text that is no text in every place; ids and namespaces that look like
+JSON with duplicate keys, NaN and endless digits; invalid UTF-8 in every place; ids and namespaces that look like
 paths; methods, versions and lengths of no protocol; WebSockets of other versions and frames that lie.
 """
 
@@ -69,7 +69,7 @@ ODD_HEADS = {
     "an id of dashes to change": f"PUT {SUBSCRIPTIONS}/--5\r\nContent-Length: 0",
     "an id of dashes to remove": f"DELETE {SUBSCRIPTIONS}/--5",
     "a stream of dashes": f"GET {SUBSCRIPTIONS}/--5/events",
-    "an id that is no UTF-8": f"GET {SUBSCRIPTIONS}/%ed%a0%80",
+    "an id that is not UTF-8": f"GET {SUBSCRIPTIONS}/%ed%a0%80",
     "a cursor of 400 digits": f"GET {LOG}{'9' * 400}",
     "a cursor in other digits": f"GET {LOG}%D9%A3-1",
     "a limit below zero": f"GET {SUBSCRIPTIONS}?limit=-1",
@@ -252,7 +252,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield one.broker.port
 
 
-def test_two_tokens_are_no_token(tmp_path: Path) -> None:
+def test_two_tokens_in_a_request_are_refused(tmp_path: Path) -> None:
     """A proxy may check one of them and a broker take the other."""
     with guarded_broker(tmp_path) as one:
         good, other = one.add("alice"), one.add("eve")

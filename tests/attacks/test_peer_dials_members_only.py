@@ -20,7 +20,7 @@ BOX = bytes(16) + b"\x00\x00\x00\x00\x00\x00\xf0?" * 2
 
 
 class Victim:
-    """A server that is no peer: it notes what is sent to it, and never answers."""
+    """A server that is not a peer: it notes what is sent to it, and never answers."""
 
     def __init__(self) -> None:
         self.server = socket.create_server(("127.0.0.1", 0))
@@ -47,7 +47,7 @@ class Victim:
             self.received.append(data)
 
 
-def test_what_is_no_peer_gets_a_greeting_and_nothing_else(tmp_path: Path) -> None:
+def test_what_is_not_a_peer_gets_a_greeting_and_nothing_else(tmp_path: Path) -> None:
     victim = Victim()
     with victim.server, peer_program(tmp_path, "--subscribe", "mag >= 5") as target:
         with Attacker(target.port) as attacker:
@@ -132,6 +132,6 @@ NO_ADDRESSES = [
 
 
 @pytest.mark.parametrize("name", [*NO_ADDRESSES, "a\n:1", "[::1%eth0]:1", "x" * 300 + ":1", "-a:1", "a:1#", "a?:1"])
-def test_what_is_no_address_is_never_looked_up(name: str) -> None:
+def test_what_is_not_an_address_is_never_looked_up(name: str) -> None:
     with pytest.raises(ModelError, match="expected host:port"):
         Address.parse(name)

@@ -91,14 +91,14 @@ BAD_GREETINGS = {
     "rubbish": b"\xc1" * 50,
     "nested arrays": b"\x91" * 4000,
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
-    "a name that is no address": write(Identity("../../x", SCHEMA, Shape(), OTHER).hello("x")),
+    "a name that is not an address": write(Identity("../../x", SCHEMA, Shape(), OTHER).hello("x")),
     "a name with a new line": write(Identity("a\nb:1", SCHEMA, Shape(), OTHER).hello("x")),
     "a proof first": write(Proof(bytes(32))),
 }
 
 
 @pytest.mark.parametrize("name", BAD_GREETINGS)
-def test_what_is_no_greeting_ends_the_connection(target: PeerProgram, name: str) -> None:
+def test_what_is_not_a_greeting_ends_the_connection(target: PeerProgram, name: str) -> None:
     attacker = Attacker(target.port)
     attacker.frame(BAD_GREETINGS[name])
     word = attacker.word()

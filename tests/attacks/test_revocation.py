@@ -1,7 +1,7 @@
 """Attack: the holder of a revoked token keeps a connection that is never silent, or is hidden by a new token's name.
 
 Streams, client sockets and links are cut within 5 seconds of the revocation: while events flow, when the same name was
-issued anew with other rights, and when the token file was unreadable in between.
+issued again with other rights, and when the token file was unreadable in between.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read_stream(guarded: Guarded, who: str) -> int:
     return found.count(b"data: ")
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["revoked", "issued anew"])
+@pytest.mark.parametrize("again", [False, True], ids=["revoked", "issued again"])
 def test_a_busy_stream_ends(guarded: Guarded, again: bool) -> None:
     who = f"stream-{again}"
     guarded.add(who)
@@ -102,7 +102,7 @@ async def until_cut(socket: ClientConnection) -> str:
 
 
 @pytest.mark.parametrize("kind", ["client", "broker"])
-@pytest.mark.parametrize("way", ["revoked", "issued anew", "file broken before"])
+@pytest.mark.parametrize("way", ["revoked", "issued again", "file broken before"])
 def test_sockets_and_links_are_cut(guarded: Guarded, kind: str, way: str) -> None:
     fields = {} if kind == "client" else {"broker": "south"}
     who = f"{kind}-{way}"
@@ -114,7 +114,7 @@ def test_sockets_and_links_are_cut(guarded: Guarded, kind: str, way: str) -> Non
             if way == "file broken before":
                 await asyncio.to_thread(break_for_a_while, guarded)
             assert guarded.tokens.revoke(who)
-            if way == "issued anew":
+            if way == "issued again":
                 guarded.tokens.add(who, **fields)
             start = time.monotonic()
             assert "revoked" in await until_cut(socket)

@@ -20,7 +20,7 @@ NO_ZONES = [
 
 
 @pytest.mark.parametrize("name", NO_ZONES)
-def test_what_is_no_zone_is_refused(name: str) -> None:
+def test_what_is_not_a_zone_is_refused(name: str) -> None:
     document = {"op": "t_weekday", "args": [{"property": "at"}, "Mon", name]}
     for source in (document, f"T_WEEKDAY(at, 'Mon', '{name}')"):
         with pytest.raises(TamisError, match="there is no time zone"):

@@ -67,11 +67,11 @@ def test_slow_fragments_of_one_message_are_counted(broker: BrokerProcess) -> Non
     assert b"too many small frames" in asyncio.run(answer(broker.port, fragments))
 
 
-def test_text_that_is_no_text_leaves_no_traceback(broker: BrokerProcess) -> None:
+def test_invalid_utf8_leaves_no_traceback(broker: BrokerProcess) -> None:
     assert b"not UTF-8" in asyncio.run(answer(broker.port, frame(1, b"\xff\xfe")))
     assert "Traceback" not in broker.log()
 
 
 def test_many_small_messages_of_a_client_are_taken(broker: BrokerProcess) -> None:
-    """100 messages of 20 bytes are no attack, although they come in one packet: the first is refused for what it is."""
+    """100 messages of 20 bytes are not an attack, even in one packet: the first is refused for its content."""
     assert b"too many small frames" not in asyncio.run(answer(broker.port, frame(2, bytes(14)) * 100))

@@ -59,7 +59,7 @@ def test_a_delivery_is_inspected(page: Any, broker: BrokerProcess) -> None:
     count = ask(f"{broker.url}/v1/matches", "POST", asked).json["count"]
     assert page.inner_text("#matched") == f"{count} subscriptions match"
     assert page.locator("#inspected .condition.good").count() > 0
-    assert page.get_attribute("button[aria-pressed]", "aria-pressed") == "true", "it pauses while somebody looks"
+    assert page.get_attribute("button[aria-pressed]", "aria-pressed") == "true", "it pauses while an event is shown"
 
 
 def test_a_filter_is_tried_while_it_is_written(page: Any, broker: BrokerProcess) -> None:
@@ -89,7 +89,7 @@ def test_a_filter_in_another_dialect_is_corrected_by_a_click(page: Any, broker: 
     expect(page.locator("#matched-count")).to_have_count(0)
 
 
-def test_a_region_is_drawn_subscribed_and_hears_a_live_event(page: Any, broker: BrokerProcess) -> None:
+def test_a_region_is_drawn_subscribed_and_receives_a_live_event(page: Any, broker: BrokerProcess) -> None:
     page.goto(f"{broker.url}/#subscriptions")
     page.wait_for_selector("select option", state="attached")
     page.click("main button:has-text('Draw a region')")
@@ -173,7 +173,7 @@ def check_trees(page: Any, told: dict[str, Any]) -> None:
         one["name"] for one in seats
     }
     own = sum(len(one["children"]) for one in seats)
-    assert page.locator("line.own").count() == own, "whoever owns a node is its own child"
+    assert page.locator("line.own").count() == own, "the owner of a node is its own child"
     assert page.locator("line.child").count() + own == sum(len(row) for one in seats for row in one["children"])
     assert page.complaints == []
 

@@ -81,7 +81,7 @@ class Proxy:
                 connection.request(self.command, self.path, body, dict(self.headers))
                 answer = connection.getresponse()
                 data = answer.read()
-                if fault == "lose":  # the store has done it, and the client never hears of it
+                if fault == "lose":  # the store has done it, and the client gets no answer
                     self.close_connection = True
                     return
                 if isinstance(fault, float):

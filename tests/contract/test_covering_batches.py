@@ -86,7 +86,7 @@ WORLDS = {
     "impossible": (boxes, never),
     "all": (boxes, named, half_open, pattern, either, one_of, far_apart, unequal, missing, large, never),
 }
-#: Worlds whose questions are no columns, but have few shapes.
+#: Worlds whose questions have no columns, but few shapes.
 SHAPED = {"sets", "alternatives", "holes", "missing", "large"}
 
 

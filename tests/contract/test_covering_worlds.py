@@ -55,7 +55,7 @@ SHAPES = [
     shapely.box(4, 0, 5, 4),  # meets
     shapely.box(8, 8, 9, 9),  # disjoint
 ]
-#: What is no area can have other outcomes: a line that leaves the square crosses it and does not overlap it.
+#: Geometry without an area can have other outcomes: a line that leaves the square crosses it and does not overlap it.
 LINES_AND_POINTS = [
     shapely.LineString([(2, 2), (6, 6)]),
     shapely.LineString([(1, 1), (2, 2)]),

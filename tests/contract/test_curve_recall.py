@@ -76,7 +76,7 @@ def test_cells_find_every_cover_of_boxes(options: CoveringOptions) -> None:
     found, known = index.find_covered_each(asked), exact.find_covered_each(asked)
     assert (found.offsets.tolist(), found.rows.tolist()) == (known.offsets.tolist(), known.rows.tolist())
     details = index.statistics().details
-    assert int(details["verified"]) < N * 50 / 4, "cells that propose everybody are worth nothing"
+    assert int(details["verified"]) < N * 50 / 4, "cells that propose every row are worth nothing"
 
 
 @pytest.mark.parametrize("stored", ["x BETWEEN 0 AND 10", "x BETWEEN 4 AND 10", "x BETWEEN 0 AND 5"])

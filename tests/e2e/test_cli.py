@@ -128,7 +128,7 @@ def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tamis-demo.html").mkdir()
     shown = run("demo", "--limit", 1)
-    assert shown.exit_code == 0, "the map nobody asked for is not worth a failure"
+    assert shown.exit_code == 0, "a map that was not requested is not worth a failure"
     assert "no map: tamis-demo.html" in shown.stderr
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))
@@ -152,7 +152,7 @@ def test_try_counts_and_shows(events: Path) -> None:
     assert shown.exit_code == 0
     assert "2 of 3 events match (66.7%)" in shown.stdout
     assert re.search(r"match \(.*%\); \d+\.\d s$", shown.stdout, re.MULTILINE)
-    assert "Taiwan [red]" in shown.stdout, "text of others is no markup"
+    assert "Taiwan [red]" in shown.stdout, "text of others is not markup"
     assert "not shown: 1 more matches" in run("try", "mag >= 5", events, "--limit", 1).stdout
 
 
@@ -380,7 +380,7 @@ def test_the_program_reads_a_pipe(subscriptions: Path) -> None:
     assert (done.returncode, pairs(done.stdout)) == (0, PAIRS)
 
 
-def test_a_closed_pipe_is_no_drama(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
     subscriptions = write_lines(tmp_path / "s.jsonl", [{"id": f"everything-{n}", "filter": "TRUE"} for n in range(50)])
     events = write_lines(tmp_path / "e.jsonl", [{"mag": 1}] * 10_000)
     code = "from tamis.cli.main import main; main()"

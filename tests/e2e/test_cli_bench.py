@@ -203,7 +203,7 @@ def test_time_between_events_is_not_counted() -> None:
     assert found.p99 < 5_000
 
 
-def test_whoever_is_called_between_events_can_end_it() -> None:
+def test_the_callback_between_events_can_end_it() -> None:
     answers = iter([True, None, False])
     assert time_each(lambda event: None, [{}], Effort(seconds=60), lambda: next(answers)).n == 50
 

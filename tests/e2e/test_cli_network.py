@@ -77,7 +77,7 @@ def test_the_order_is_told_in_words() -> None:
     assert "two-stage: the cells alone rejected" in told
 
 
-def test_links_tell_who_was_withheld_because_of_whom() -> None:
+def test_links_tell_which_subscription_is_withheld_for_which() -> None:
     [row] = rows(*SMALL, "--policy", "covering", "--links")
     links = row["links"]
     assert len(links) == 12  # both directions

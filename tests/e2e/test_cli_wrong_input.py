@@ -39,7 +39,7 @@ FILES: dict[str, str | bytes] = {
     "quote.csv": 'mag,place\n1,"x" y\n',
     "cut.jsonl.gz": gzip.compress(b'{"mag": 1}\n' * 1000)[:-20],
     "plain.jsonl.gz": '{"mag": 1}\n',
-    "text.parquet": "this is no Parquet file\n",
+    "text.parquet": "this is not a Parquet file\n",
     "notes.txt": "mag > 1\n",
     "syntax.jsonl": '{"id": "a", "filter": "mag > 4"}\n{"id": "b", "filter": "mag >> 4"}\n',
     "same.jsonl": '{"id": "a", "filter": "mag > 4"}\n{"id": "a", "filter": "mag > 5"}\n',
@@ -194,7 +194,7 @@ def test_json_output_stays_clean_when_something_is_wrong(folder: Path, monkeypat
     assert (done.exit_code, done.stdout) == (2, "")
 
 
-def test_a_statement_is_no_condition(tmp_path: Path) -> None:
+def test_a_statement_is_not_accepted_as_a_condition(tmp_path: Path) -> None:
     file = tmp_path / "rules.txt"
     file.write_text("SELECT * FROM quakes WHERE mag > 4\nwhere is null\nWHERE mag > 4\nmag > 4\n")
     done = CliRunner().invoke(app, ["import", "sql", str(file)])

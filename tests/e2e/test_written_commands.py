@@ -29,7 +29,7 @@ BY_OTHERS = {
         'run("run", folder / "alerts.toml"',
     ),
 }
-#: Commands that go on until somebody stops them; they are started at a free port, and asked.
+#: Commands that run until they are stopped; each is started at a free port and gets a request.
 SERVERS = ("tamis serve", "tamis demo console")
 #: "No" is an answer: the event does not match.
 MAY_SAY_NO = ("tamis explain",)
@@ -117,7 +117,7 @@ def test_what_is_not_run_here_is_run_elsewhere(page: str) -> None:
         if line in BY_OTHERS:
             file, test, call = BY_OTHERS[line]
             body = (ROOT / file).read_text(encoding="utf-8").split(f"def {test}(")[1].split("\ndef ")[0]
-            assert call in body, f"{line} is not run by {test} any more"
+            assert call in body, f"{line} is no longer run by {test}"
 
 
 @pytest.mark.parametrize("page", PAGES)

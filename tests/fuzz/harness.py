@@ -81,7 +81,7 @@ def fuzz(
         begin(number)
         source = source_of(area, seed, number)
         problem = ""
-        for attempt in range(3):  # a pause of the garbage collector is no finding
+        for attempt in range(3):  # a pause of the garbage collector is not a finding
             start = time.thread_time()
             try:
                 outcome = area.treat(source)

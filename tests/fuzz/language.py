@@ -341,7 +341,7 @@ def _smaller_documents(document: Any) -> Iterator[Any]:
 def fuzz(seconds: float, seed: int, most: float = float("inf")) -> tuple[int, Counter[str], Finding | None]:
     """Run for a time or ``most`` sources; return how many were tried, their outcomes, and the first finding."""
     maker, outcomes = Maker(seed), Counter[str]()
-    parse("a")  # the parser is built once, which is no fault of the first source
+    parse("a")  # the parser is built once, which the first source is not charged for
     stop = time.monotonic() + seconds
     count = 0
     while time.monotonic() < stop and count < most:
@@ -359,7 +359,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sources", type=int, default=sys.maxsize, help="end after so many, whatever the time")
+    parser.add_argument("--sources", type=int, default=sys.maxsize, help="end after this number, whatever the time")
     options = parser.parse_args(arguments)
     count, outcomes, finding = fuzz(options.seconds, options.seed, options.sources)
     print(f"{count:,} sources, seed {options.seed}")

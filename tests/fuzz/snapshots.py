@@ -199,7 +199,7 @@ class Changer:
         self.random = random.Random(seed)
 
     def change(self) -> str:
-        """Change something, write the manifest anew, and return what was done."""
+        """Change something, write the manifest again, and return what was done."""
         files = sorted(path for path in self.version.iterdir() if path.name != MANIFEST)
         arrays = [path for path in files if path.suffix == ".arrays"]
         path = self.random.choice([*files, *arrays * 4, self.version / MANIFEST])

@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 WITHOUT_TEST = {"S.3.12"}
 #: A number of a sentence: not part of a name, a power or a section; thousands have commas.
 NUMBER = re.compile(r"(?<![\w.^,/\[])\d{1,3}(?:,\d{3})*(?:\.\d+)?(?![\w^\]]|,\d|\.\d)(?:\s?%)?")
-#: Sections, lemmas and propositions are no measurements.
+#: Sections, lemmas and propositions are not measurements.
 NAMES = re.compile(r"(?:Proposition|Theorem|Lemma|Fig\.|section|sections|Table) [\d.]+")
 #: What one cannot miscount.
 SMALL = 10

@@ -41,7 +41,7 @@ def _faults_of(seat: Seat, by_name: dict[str, Seat], best_covers: bool) -> Itera
     if seat.parent is not None and (parent is None or parent.top <= seat.top):
         yield f"{seat.name} (top {seat.top}) has no parent {seat.parent}"
     elif parent is not None and seat.name not in parent.levels[seat.top]:
-        yield f"{seat.name} is no child of its parent {seat.parent}"
+        yield f"{seat.name} is not a child of its parent {seat.parent}"
     for at, level in enumerate(seat.levels, 1):
         is_root = seat.parent is None and at == seat.top
         if not (2 if is_root else shape.least) <= len(level) <= shape.most:

@@ -146,7 +146,7 @@ def test_brokers_as_peers_lose_nothing_in_a_storm() -> None:
 
 
 @pytest.mark.parametrize("faults", [NO_FAULTS, STORM], ids=["calm", "storm"])
-def test_where_nobody_asks_the_network_is_at_rest(faults: Faults) -> None:
+def test_a_network_without_subscriptions_is_at_rest(faults: Faults) -> None:
     network = PeerNetwork(SCHEMA, seed=1, faults=faults)
     publisher, reader = network.attach("publisher"), network.attach("reader")
     network.publish(publisher, {"a": 1, "b": 1})
@@ -210,7 +210,7 @@ def test_a_peer_that_starts_again_asks_and_publishes_again() -> None:
     core = PeerCore("p1", CONTENT, SPACE)
     effects = core.restore({}, now=0.0)
     effects += core.handle(m.SubscribeRequest(7, CONTENT.write_filter(CONTENT.compile("a < 5"))), sender="", now=0.0)
-    lonely = PeerCore("p2", CONTENT, SPACE, None, "nobody/0")
+    lonely = PeerCore("p2", CONTENT, SPACE, None, "absent/0")
     held = lonely.handle(m.PublishRequest(CONTENT.write_event({"a": 1})), sender="", now=0.0)
     for effect in [*effects, *held]:
         if hasattr(effect, "key") and effect.value is not None:

@@ -182,7 +182,7 @@ def test_events_that_the_tree_does_not_take_are_bounded(monkeypatch: pytest.Monk
     asyncio.run(asyncio.wait_for(story(), PATIENT))
 
 
-def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(SCHEMA.to_json())
     lines = '{"mag": 1}\n{"mag": "strong"}\n'
@@ -203,5 +203,5 @@ async def a_contact_comes_and_goes() -> list[bool]:
     return found
 
 
-def test_a_peer_knows_whether_somebody_is_there() -> None:
+def test_a_peer_knows_whether_another_peer_is_there() -> None:
     assert asyncio.run(asyncio.wait_for(a_contact_comes_and_goes(), PATIENT)) == [True, True, False]

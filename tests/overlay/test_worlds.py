@@ -170,7 +170,7 @@ class PeerMachine(RuleBasedStateMachine):
 
     @rule()
     def rest(self) -> None:
-        """A quiet point: O1 to O3 hold, and everybody has what the oracle says."""
+        """A quiet point: O1 to O3 hold, and every client has what the oracle says."""
         self.world.heal()
         self.world.check_deliveries()
 

@@ -82,7 +82,7 @@ class World:
         return self.express.peers
 
     def contact(self) -> str | None:
-        """Return a seat of the oldest peer that has one: everybody knows it."""
+        """Return a seat of the oldest peer that has one: every peer knows it."""
         return next((core.contact_seat for core in self.peers.values() if core.contact_seat), None)
 
     def join(self, rng: random.Random, subscriptions: int = 1) -> str:
@@ -121,9 +121,9 @@ class World:
         self.express.round([self.contact()])
 
     def heal(self) -> int:
-        """Live through rounds until the state is legal and nobody waits; return how many it took.
+        """Live through rounds until the state is legal and no peer waits; return how many it took.
 
-        Where nobody subscribes there is no tree, and publishers hold their events until there is one.
+        Without subscriptions there is no tree, and publishers hold their events until there is one.
         """
         self.express.run()
         for number in range(BOUND):
@@ -168,7 +168,7 @@ def corrupt(world: World, rng: random.Random) -> None:
     names = [seat.name for seat in seats]
     for seat in seats:
         if rng.random() < 0.4:
-            seat.up.name = rng.choice([None, seat.name, "nobody/0", *names[:8], rng.choice(names)])
+            seat.up.name = rng.choice([None, seat.name, "absent/0", *names[:8], rng.choice(names)])
         if rng.random() < 0.3 and seat.levels:
             del seat.levels[rng.randrange(len(seat.levels)) :]
         for level in seat.levels:

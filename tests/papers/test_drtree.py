@@ -120,7 +120,7 @@ def test_deviation_d_3_7_the_owner_has_the_largest_mbr_not_the_largest_subscript
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_deviation_d_3_8_an_owner_of_several_levels_leaves(split: str) -> None:
-    """The root leaves, again and again, until nobody is left; the tree is legal each time nothing waits."""
+    """The root leaves, again and again, until no seat is left; the tree is legal each time nothing waits."""
     rng, world = random.Random(4), World(Shape(2, 4, split))
     for _ in range(30):
         world.join(rng)

@@ -53,7 +53,7 @@ def test_mean_number_of_ranges_is_the_surface_over_2d(d: int, side: int) -> None
     assert np.diff(offsets).mean() == pytest.approx(side ** (d - 1), rel=0.05)
 
 
-def test_mean_number_of_ranges_of_boxes_that_are_no_cubes() -> None:
+def test_mean_number_of_ranges_of_boxes_with_unequal_sides() -> None:
     rng, sides = np.random.default_rng(9), np.array([3, 10, 5])
     low = rng.integers(0, 256 - sides + 1, (3_000, 3))
     offsets, _ = HilbertCurve(3, 8).ranges_of(np.stack([low, low + sides - 1], axis=1))

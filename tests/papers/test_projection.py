@@ -147,7 +147,7 @@ def test_proposition_2_4_one_projection_that_sees_none_is_proof():
         assert covers.any()
 
 
-def test_deviation_r_3_4_the_bound_of_proposition_2_4_is_no_bound():
+def test_deviation_r_3_4_the_bound_of_proposition_2_4_is_not_a_bound():
     """A pair with z = .6 passes six projections of twenty dimensions nearly always; the paper says .067."""
     measured = {d: pass_probability(0.6, d) ** 6 for d in (2, 4, 20)}
     assert measured[2] == pytest.approx(0.0047, abs=5e-4)

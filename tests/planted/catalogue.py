@@ -268,7 +268,7 @@ def forget_the_passive_list(real: Any) -> Any:
 
 
 def _close(summary: Any, group: Any) -> None:
-    """End a group at once, whoever is at home in it."""
+    """End a group at once, whatever subscriptions it holds."""
     key = str(group.content.id)
     summary._before.setdefault(key, group.content)
     del summary._groups[key]

@@ -118,7 +118,7 @@ def test_every_planted_broker_bug_is_found(plant: Plant) -> None:
     assert_found_and_silent_otherwise(plant)
 
 
-def test_an_error_of_the_plant_itself_is_no_verdict() -> None:
+def test_an_error_of_the_plant_itself_is_not_a_verdict() -> None:
     def make(real: object) -> object:
         def provoke(*arguments: object, **named: object) -> None:
             raise KeyError("provoked")

@@ -80,7 +80,7 @@ def test_soak_regions_simplifier(round: int) -> None:
     compare(np.random.default_rng(SEED + round), 100, 200)
 
 
-def test_it_is_applied_when_somebody_subscribes_and_keeps_what_was_written() -> None:
+def test_it_is_applied_to_new_subscriptions_and_keeps_what_was_written() -> None:
     inner, outer = "BBOX(1, 1, 2, 2)", "BBOX(0, 0, 3, 3)"
     text = f"S_WITHIN(area, {inner}) OR S_WITHIN(area, {outer})"
     engine = Engine(SCHEMA)

@@ -24,7 +24,7 @@ from tests.unit.model.test_regex import _expression
 
 PIECES = ["a", "b", "ab", "Ab", "é", "É", "ß", "ẞ", "ﬁ", "İ", "K", "😀", "\n", " ", "\0", "%", "_", "\\"]
 PIECES += ["power", "shell.exe", "abcdefghi", "Straße", "Ω", "ω", "x" * 70]
-#: Pieces that have one folding, whoever folds them.
+#: Pieces that every implementation folds alike.
 SIMPLE = ["a", "B", "ab", "é", "É", "😀", "\n", " ", "Ω", "ω", "power", "SHELL.exe", "x" * 70]
 
 _Answers = npt.NDArray[np.bool_]

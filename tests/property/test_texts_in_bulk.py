@@ -322,7 +322,7 @@ def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
         assert repr(content.compile_json(data)) == repr(wanted)
 
 
-#: Numbers as JSON has them, canonical and not, and what is no number there.
+#: Numbers as JSON has them, canonical and not, and what is not a number there.
 _WRITTEN = (
     b"0",
     b"-0",
@@ -501,7 +501,7 @@ def test_texts_of_which_no_two_have_one_shape_are_columns() -> None:
         *("at < DATE('2026-01-01')", "x IN (1, 2)", "x BETWEEN 1", "x < 5 AND", "x - y < 5", "missing < 5"),
     ],
 )
-def test_what_is_no_conjunction_of_ranges_takes_the_ordinary_road(text: str) -> None:
+def test_what_is_not_a_conjunction_of_ranges_takes_the_ordinary_road(text: str) -> None:
     wanted, found = one_by_one([text], SCHEMA, learns=False), compile_texts([text], SCHEMA)
     assert not any(len(columns.rows) for columns in found.columns)
     assert_same_error(found, wanted)
@@ -532,7 +532,7 @@ def test_most_texts_with_a_circle_are_columns() -> None:
     assert [row for row, _ in found.others] == [0, 1, 99]
 
 
-def test_an_integer_that_reads_as_its_neighbour_is_no_column() -> None:
+def test_an_integer_that_reads_as_its_neighbour_is_not_read_in_bulk() -> None:
     found = compile_texts(["x < 9007199254740993"] * 40, SCHEMA)
     assert len(found.others) == 40
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 class Cutter:
     """A TCP relay to ``port``, which `cut_next` arms.
 
-    What the client says then reaches the broker, what the broker says to that reaches nobody, and the wire is gone;
-    ``meanwhile`` runs before anybody can connect again.
+    What the client says then reaches the broker, the broker's answer reaches no client, and the wire is gone;
+    ``meanwhile`` runs before any client can connect again.
     """
 
     def __init__(self, port: int) -> None:

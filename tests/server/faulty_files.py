@@ -37,7 +37,7 @@ class FaultyDisk(apsw.VFS):
         self.fails_to_flush = False
         #: What is surely on the disk, by path.
         self.flushed: dict[str, bytearray] = {}
-        #: (path, offset, bytes) since the last flush of that path; offset None is a truncation to so many bytes.
+        #: (path, offset, bytes) since the last flush of that path; offset None is a truncation to that number of bytes.
         self.written: list[tuple[str, int | None, bytes | int]] = []
 
     def xOpen(self, name: Any, flags: list[int]) -> FaultyFile:

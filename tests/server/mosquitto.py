@@ -55,7 +55,7 @@ class Mosquitto:
 
 
 class MqttUser:
-    """Somebody who publishes and listens, with QoS 1."""
+    """A client that publishes and subscribes, with QoS 1."""
 
     def __init__(self, mosquitto: Mosquitto, *topics: str) -> None:
         from paho.mqtt.client import Client

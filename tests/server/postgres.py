@@ -28,6 +28,9 @@ PROGRAM = shutil.which("postgres") or shutil.which("postgres", path=_FOLDERS)
 
 needs_postgres = pytest.mark.skipif(PROGRAM is None, reason="not run: postgres is not installed (make setup-ci)")
 
+#: The account of Linux that owns no files.
+WITHOUT_RIGHTS = 65534
+
 SETTINGS = {
     "listen_addresses": "",
     "shared_buffers": "16MB",
@@ -41,7 +44,8 @@ def _as_user() -> list[str]:
     """The start of a command that does not run as root: PostgreSQL refuses that."""
     if os.getuid():
         return []
-    account = pwd.getpwnam("postgres" if "postgres" in {one.pw_name for one in pwd.getpwall()} else "nobody")
+    accounts = {account.pw_name: account for account in pwd.getpwall()}
+    account = accounts.get("postgres") or pwd.getpwuid(WITHOUT_RIGHTS)
     return ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
 
 

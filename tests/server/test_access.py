@@ -82,7 +82,7 @@ def test_a_log_is_for_its_namespace_and_only_its_owner_acknowledges(guarded: Gua
     assert alice("/v1/subscriptions", "POST", {"id": "hers", "filter": "x > 0", "namespace": "acme"}).status == 201
     batch = "/v1/events?namespace=acme&producer=p&number=1"
     assert alice(batch, "POST", {"x": 1, "region": "eu"}).json["duplicate"] is False
-    assert admin(batch, "POST", {"x": 2, "region": "eu"}).json["duplicate"] is False  # a producer of somebody else
+    assert admin(batch, "POST", {"x": 2, "region": "eu"}).json["duplicate"] is False  # a producer of another client
     page = alice("/v1/subscriptions/hers/log?namespace=acme").json
     assert [one["event"]["x"] for one in page["messages"]] == [1, 2]
     assert bob("/v1/subscriptions/hers/log?namespace=acme").status == 404
@@ -93,7 +93,7 @@ def test_a_log_is_for_its_namespace_and_only_its_owner_acknowledges(guarded: Gua
     assert alice(place, "POST", cursor).status == 200
 
 
-def test_a_token_in_the_url_is_no_token(guarded: Guarded) -> None:
+def test_a_token_in_the_url_does_not_authenticate(guarded: Guarded) -> None:
     broker, _, secrets = guarded
     assert ask(f"{broker.url}/v1/subscriptions?token={secrets['admin']}").status == 401
 
@@ -265,7 +265,7 @@ def test_a_token_is_kept_as_a_hash(tmp_path: Path) -> None:
             tokens.add(name)
 
 
-def test_a_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_damaged_token_file_lets_no_client_in(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens.json")
     tokens.path.write_text("[{]")
     with pytest.raises(StoreError, match="not a file of tokens"):

@@ -309,7 +309,7 @@ def test_a_deed_and_what_it_does_are_one_transaction(tmp_path: Path) -> None:
         "INSERT INTO audit SELECT 6, at, body, seal FROM audit WHERE number = 5",
     ],
 )
-def test_an_audit_that_somebody_changed_is_not_served(tmp_path: Path, crime: str) -> None:
+def test_an_altered_audit_is_not_served(tmp_path: Path, crime: str) -> None:
     filled(tmp_path, 5).close()
     with contextlib.closing(apsw.Connection(str(tmp_path / "broker.sqlite"))) as connection:
         connection.execute(crime)

@@ -121,7 +121,7 @@ def test_what_waited_for_a_neighbour_comes_once(tmp_path: Path, has_got_them: bo
 
 
 def test_a_client_that_was_ahead_of_the_backup_goes_on(tmp_path: Path) -> None:
-    """What it has acknowledged since does not come again, it is told of the gap, and its subscription is made anew."""
+    """What it has acknowledged since does not come again, it is told of the gap, and its subscription is made again."""
     broker = BrokerProcess(tmp_path)
     with running(broker):
 
@@ -311,10 +311,10 @@ def test_records_without_their_link_are_found(broker_files: Path, tmp_path: Path
     shutil.copytree(broker_files, tmp_path / "data")
     store = SqliteStore(tmp_path / "data")
     store.load()
-    store.commit([Persist(("refused", "c:local:nobody", "1"), b"\x90")], now=0)
+    store.commit([Persist(("refused", "c:local:absent", "1"), b"\x90")], now=0)
     store.close()
     code, found = shell("check", "--data", tmp_path / "data")
-    assert (code, "'c:local:nobody', which is not there" in found["problem"]) == (1, True)
+    assert (code, "'c:local:absent', which is not there" in found["problem"]) == (1, True)
 
 
 def test_compacting_gives_space_back_and_keeps_everything(broker_files: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
     for _ in range(kills):
         before = {name: len(events) for name, events in published.items()}
         await asyncio.gather(*(strike(broker, rng.uniform(0, 1.5)) for broker in brokers))
-        async with asyncio.timeout(HANGS):  # everybody publishes on before the next blow
+        async with asyncio.timeout(HANGS):  # every client publishes on before the next blow
             while any(len(published[name]) <= before[name] for name in before):
                 await asyncio.sleep(0.02)
     done.set()

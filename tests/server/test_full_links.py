@@ -22,7 +22,7 @@ def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tm
         near.start().wait_until_ready()
         far.start().wait_until_ready()
         subscribe_at(far.url)
-        assert near_publishes(near.url, -1) == 200  # nobody wants it, whatever waits
+        assert near_publishes(near.url, -1) == 200  # no subscription matches it, whatever waits
         far.kill()
         accepted = publish_until_refused(near.url)
         assert 15 <= len(accepted) < 60, "the quota counts every message that waits"

@@ -35,7 +35,7 @@ def subscribe(broker: BrokerProcess, filter: Any, id: int | str, **fields: Any) 
 
 
 def stream(broker: BrokerProcess, id: int | str, limit: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
-    """Read so many messages of a stream; each has its cursor as ``cursor``."""
+    """Read ``limit`` messages of a stream; each has its cursor as ``cursor``."""
     found = ask(f"{broker.url}/v1/subscriptions/{id}/events?limit={limit}{query}", **headers)
     assert found.status == 200, found.body
     blocks = [block for block in found.body.decode().split("\n\n") if "data: " in block]
@@ -285,7 +285,7 @@ UNWRITABLE = [
 
 
 @pytest.mark.parametrize(("body", "words"), UNWRITABLE)
-def test_what_cannot_be_written_to_the_disk_is_refused_and_harms_nobody(
+def test_what_cannot_be_written_to_the_disk_is_refused_and_harms_no_other_client(
     broker: BrokerProcess, body: str, words: str
 ) -> None:
     answer = ask(f"{broker.url}/v1/subscriptions", "POST", body)
@@ -402,7 +402,7 @@ def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
     no = ask(url, "POST", {"id": "explained", "event": {"size": 7, "colour": "blue"}}).json
     assert (no["matched"], [one["outcome"] for one in no["conditions"]]) == (False, [True, False])
     assert ask(url, "POST", {"filter": "size >= 5", "event": {"size": 5}}).json["matched"] is True
-    assert ask(url, "POST", {"id": "nobody", "event": {}}).status == 404
+    assert ask(url, "POST", {"id": "absent", "event": {}}).status == 404
     for nothing in ({}, {"event": {"size": 1}}):
         assert 'expected {"event": {...}, "filter"' in ask(url, "POST", nothing).json["error"]
 

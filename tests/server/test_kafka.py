@@ -96,7 +96,7 @@ def test_each_message_is_one_event_when_bridge_and_broker_are_killed(kafka: Mock
         bridge.close()
 
 
-def test_what_is_no_event_is_a_dead_letter(kafka: MockKafka, broker: BrokerProcess, tmp_path: Path) -> None:
+def test_what_is_not_an_event_is_a_dead_letter(kafka: MockKafka, broker: BrokerProcess, tmp_path: Path) -> None:
     kafka.send("mixed", [b"{no json", *events(range(1, 9)), b'{"n": "text"}'])
     letters = tmp_path / "refused.jsonl"
     words = ("kafka", "--kafka", kafka.servers, "--url", broker.url, "--in", "mixed", "--dead-letters", str(letters))

@@ -79,7 +79,7 @@ def test_what_a_reader_of_a_log_can_get_wrong(broker: BrokerProcess) -> None:
     assert ask(f"{log}/log?after=1-1").status == 410  # of a life that this broker does not know
     assert ask(f"{log}/acknowledge", "POST", {"cursor": f"{epoch}-3"}).status == 400
     assert ask(f"{log}/acknowledge", "POST", {"at": 1}).status == 400
-    assert ask(f"{broker.url}/v1/subscriptions/nobody/log").status == 404
+    assert ask(f"{broker.url}/v1/subscriptions/absent/log").status == 404
     assert ask(f"{broker.url}/v1/events?producer=p&number=x", "POST", {"n": 1}).status == 400
     assert ask(f"{broker.url}/v1/events?producer={'p' * 129}&number=1", "POST", {"n": 1}).status == 400
 

@@ -29,7 +29,7 @@ async def learn(client: Client) -> None:
     await client.publish({"typed": 1})
 
 
-def test_a_refusal_that_is_lost_with_its_connection_is_heard_on_the_next(broker: BrokerProcess) -> None:
+def test_a_refusal_that_is_lost_with_its_connection_arrives_on_the_next(broker: BrokerProcess) -> None:
     async def story() -> None:
         async with Cutter(broker.port) as wire, tamis.connect(wire.url, client="cut") as client:
             await learn(client)
@@ -117,7 +117,7 @@ def test_refusals_are_kept_as_long_as_they_can_be_missed() -> None:
     keep(5 + MESSAGES - 1)
     assert len(disk) == 2
     keep(5 + MESSAGES)
-    assert len(disk) == 1  # whoever sent this had heard of message 5
+    assert len(disk) == 1  # the sender of this had received message 5
     assert again.upto("c", 5)
     assert not refusals.upto("c", 5)
     for effect in refusals.forget("c"):

@@ -1,4 +1,4 @@
-"""The bridge to MQTT: topics in as events, matches out to topics, whoever is killed in between."""
+"""The bridge to MQTT: topics in as events, matches out to topics, whichever process is killed in between."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nothing_is_lost_when_bridge_and_brokers_are_killed(both: tuple[Mosquitt
 
 
 def _send(user: MqttUser, numbers: range) -> None:
-    """Send an object, a bare number and something that is no JSON for each number."""
+    """Send an object, a bare number and something that is not JSON for each number."""
     for one in numbers:
         user.publish(f"sensors/{one}", json.dumps({"name": f"n{one}/x", "n": one}))
         user.publish("sensors/bare", str(one))

@@ -156,7 +156,7 @@ def test_two_bridges_of_one_name_repeat_nothing_and_lose_nothing(both: tuple[lis
 
 
 @needs_nats
-def test_what_is_no_event_is_a_dead_letter_and_metrics_count_it(
+def test_what_is_not_an_event_is_a_dead_letter_and_metrics_count_it(
     both: tuple[list[NatsServer], BrokerProcess], tmp_path: Path
 ) -> None:
     servers, broker = both

@@ -141,7 +141,7 @@ def test_copies_of_a_large_request_are_on_disk_when_it_is_confirmed(
     run(story())
 
 
-def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
+def test_work_whose_caller_has_left_ends(tmp_path: Path) -> None:
     async def story() -> None:
         driver = await opened(tmp_path)
         for name, durable in (("passing", b'{"durable":false}'), ("lasting", b"{}")):
@@ -152,7 +152,7 @@ def test_what_nobody_attends_to_ends(tmp_path: Path) -> None:
         watched = driver.watch("c:local:passing")
         ending = asyncio.create_task(end_sessions(driver, retention=0.0, grace=0.0, look=0.01))
         await asyncio.sleep(0.1)
-        assert len(driver.view.subscriptions) == 2  # somebody attends
+        assert len(driver.view.subscriptions) == 2  # a reader is connected
         driver.unwatch("c:local:passing", watched)
         while "c:local:passing" in driver.view.links:
             await asyncio.sleep(0.01)
@@ -257,7 +257,7 @@ async def fuzz(broker: BrokerProcess, count: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(200_000, marks=pytest.mark.soak, id="soak-server")])
-def test_frames_that_are_none_harm_nobody(broker: BrokerProcess, count: int) -> None:
+def test_invalid_frames_harm_no_other_client(broker: BrokerProcess, count: int) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url) as client:
             found = await client.subscribe("fuzzed >= 0")

@@ -1,4 +1,4 @@
-"""In a browser nothing runs that somebody sent, and on the disk no name becomes a path (promises S12, S22)."""
+"""In a browser nothing runs that a client sent, and on the disk no name becomes a path (promises S12, S22)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATHS = ("../../escaped", "..%2f..%2fescaped", "/tmp/escaped", "..\\escaped", "e
 
 
 def check_is_inert(answer: Answer) -> None:
-    """What is no page is never read as one, and whatever is read runs no script that is not a file of ours."""
+    """Only pages are read as pages, and a page runs no script that is not a file of the broker."""
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy or "default-src 'self'" in policy
     assert "unsafe" not in policy
@@ -42,7 +42,7 @@ def test_the_page_has_no_script_and_no_style_in_it(broker: BrokerProcess) -> Non
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_an_error_that_repeats_what_was_sent_is_no_page(broker: BrokerProcess, text: str) -> None:
+def test_an_error_that_repeats_what_was_sent_is_never_a_page(broker: BrokerProcess, text: str) -> None:
     for answer in (
         ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": text}),
         ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": "a = 1", "namespace": text * 20}),

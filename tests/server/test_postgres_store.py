@@ -175,7 +175,7 @@ def test_a_broker_that_was_replaced_cannot_write(engine: PostgresEngine, monkeyp
         assert third.load() == {("schema",): b"1", ("tokens",): b"2"}
 
 
-def test_a_broker_hears_that_it_was_replaced(engine: PostgresEngine) -> None:
+def test_a_broker_notices_that_it_was_replaced(engine: PostgresEngine) -> None:
     heard, errors = threading.Event(), list[StoreError]()
     with opened(engine) as store:
         store.on_damage = lambda error: (errors.append(error), heard.set())
@@ -435,7 +435,7 @@ def test_commands_for_files_name_what_postgresql_has_instead(tmp_path: Path, com
 def test_a_server_that_refuses_the_connection_is_not_said_to_be_silent(engine: PostgresEngine) -> None:
     for url, problem in (
         (engine.server.url.replace("/postgres?", "/nodb?"), 'database "nodb" does not exist'),
-        (engine.server.url.replace("tamis@", "nobody@"), 'role "nobody" does not exist'),
+        (engine.server.url.replace("tamis@", "stranger@"), 'role "stranger" does not exist'),
     ):
         with pytest.raises(StoreError) as refused:
             PostgresStore(url, engine.name, engine.directory)

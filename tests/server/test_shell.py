@@ -68,7 +68,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("url", ["ftp://a", "nonsense", "http://h:99999", "http://"])
 @pytest.mark.parametrize("command", [*COMMANDS, "apply RULES"])
-def test_what_is_no_address_of_a_broker_is_refused(tmp_path: Path, command: str, url: str) -> None:
+def test_what_is_not_an_address_of_a_broker_is_refused(tmp_path: Path, command: str, url: str) -> None:
     (tmp_path / "rule.cql2").write_text("n > 0")
     words = [str(tmp_path) if word == "RULES" else word for word in command.split()]
     done = CliRunner().invoke(app, [*words, "--url", url])

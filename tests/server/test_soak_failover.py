@@ -34,7 +34,7 @@ SEEDS, PARTS = range(200), range(40)
 #: Holders that die in each part: 1,000 in all parts.
 KILLS = int(os.environ.get("TAMIS_KILLS", "25"))
 
-#: So many pauses say what their 99th percentile is.
+#: With this number of pauses the 99th percentile means something.
 ENOUGH = 100
 
 
@@ -55,7 +55,7 @@ class Ledger:
         return sorted(seconds for way, seconds in map(json.loads, lines) if not ways or way in ways)
 
     def demand_what_is_promised(self) -> None:
-        """A take-over ends within five seconds in 99 of 100 cases; the longest so far is no verdict on a few."""
+        """A take-over ends within five seconds in 99 of 100 cases; fewer than 100 pauses are not judged."""
         pauses = self.pauses(*WAYS)
         print(self)
         assert len(pauses) < ENOUGH or _p99(pauses) <= TAKE_OVER_SECONDS

@@ -17,7 +17,7 @@ Make = Callable[[int], bytes]
 
 
 def nested(depth: int) -> bytes:
-    """An event of so many levels, itself included, written without recursion."""
+    """An event of ``depth`` levels, itself included, written without recursion."""
     return b"\x81\xa4deep" + b"\x91" * (depth - 2) + b"\x90"
 
 
@@ -26,7 +26,7 @@ def attributes(n: int) -> bytes:
 
 
 def sized(n: int) -> bytes:
-    """An event whose payload has so many bytes."""
+    """An event whose payload has ``n`` bytes."""
     empty = len(msgspec.msgpack.encode({"text": "x" * 70_000})) - 70_000
     return msgspec.msgpack.encode({"text": "x" * (n - empty)})
 

@@ -47,7 +47,7 @@ NEWER = {
     "said",
 }
 
-#: The power may go while SQLite closes a file, which has nobody to tell.
+#: The power may go while SQLite closes a file, which no caller learns of.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -399,7 +399,7 @@ def test_a_file_of_format_2_is_migrated_with_all_that_was_in_it(
 ) -> None:
     """An earlier release wrote the file, with every kind of record, and listed its contents beside it.
 
-    The values of the records are no messages, which a check after the migration would notice.
+    The values of the records are not messages, which a check after the migration would notice.
     """
     monkeypatch.setattr(migration, "check_files", lambda data: None)
     shutil.copytree(STORES / "format-2", tmp_path / "data")
@@ -418,7 +418,7 @@ def test_a_file_of_format_2_is_migrated_with_all_that_was_in_it(
     store.close()
 
 
-def test_a_stream_that_begins_anew_forgets_its_old_numbers(engine: Engine) -> None:
+def test_a_stream_that_begins_again_forgets_its_old_numbers(engine: Engine) -> None:
     store = engine.open()
     store.load()
     store.commit([Persist(("out", "a", str(n)), b"old") for n in (1, 2, 3)], now=0)

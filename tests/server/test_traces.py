@@ -130,7 +130,7 @@ def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
     assert publish.start <= commit.start <= commit.end == publish.end
     assert {span.service["service.name"] for span in trace} == {"tamis"}
     assert {span.service["service.instance.id"] for span in trace} == {"a", "b"}
-    # What no subscription matches goes nowhere, and a bad traceparent is no origin.
+    # What no subscription matches goes nowhere, and a bad traceparent is ignored.
     assert sorted(one.name for one in spans if one.attributes["tamis.event"] == second) == [
         "commit",
         "match",
@@ -280,7 +280,7 @@ def test_variables_of_opentelemetry_name_the_collector_and_the_service(monkeypat
     assert (span.trace, span.parent) == (f"{7:032x}", "")
 
 
-def test_a_bad_traceparent_is_no_origin() -> None:
+def test_a_bad_traceparent_is_ignored() -> None:
     assert read_traceparent([TRACEPARENT]) is not None
     assert read_traceparent([f"01{TRACEPARENT[2:]}-what a later version adds"]) is not None
     assert [text for text in BAD if read_traceparent([text]) is not None] == []
@@ -352,7 +352,7 @@ def test_words_that_lie_about_spans_are_ignored() -> None:
         traces.traced(lambda changes, then: then())([], lambda: None)
     origins = [span.origin for span in made if span.name == "publish"]
     assert origins == [None] * 6 + [read_traceparent([TRACEPARENT])]
-    refusal = m.Refusal("Origins", "a client may not send Origins")  # with a number it is no word
+    refusal = m.Refusal("Origins", "a client may not send Origins")  # with a number it would be a message of the stream
     assert edge.handle(good, sender="c:alice:x", now=9.0) == [Tell("c:alice:x", refusal)]
     # What was said before a connection ended is forgotten with it.
     traces.note_word("c:alice:x", Frame(CLIENT_EPOCH, 3, 0, 0, m.encode(good)))

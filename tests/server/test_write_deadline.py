@@ -1,4 +1,4 @@
-"""Whoever stops to read is cut off after the deadline, and nobody else notices (promise S20)."""
+"""A client that stops reading is cut off after the deadline, and no other client notices (promise S20)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def until(look: Any) -> None:
 
 
 async def ask_much(url: str) -> None:
-    """Let somebody called stuck ask for what is large, and go; then publish much of it."""
+    """Let a client named stuck subscribe to large events, and leave; then publish many of them."""
     async with tamis.connect(url, client="stuck") as client:
         await client.subscribe("large IS NOT NULL", id="s", durable=True)
     await publish_much(url)
@@ -100,7 +100,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_others_go_on(
     asyncio.run(story())
 
 
-def test_a_stream_that_nobody_reads_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_a_reader_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(tmp_path, monkeypatch) as (url, driver):
             asked = {"filter": "large IS NOT NULL", "id": "s"}

@@ -128,7 +128,7 @@ class ChangingWorld(World):
         record = LinkOverride(LinkConfig(other), file).record(other)
 
         def note(answer: Any) -> None:
-            """Take back a link that is refused while its broker has not heard that the former link is gone."""
+            """Take back a link that is refused while its broker does not know yet that the former link is gone."""
             if not isinstance(answer, int):
                 host.neighbours = tuple(name for name in host.neighbours if name != other)
             done(answer)

@@ -1,4 +1,4 @@
-"""Links that drop events while they are full: no publisher is refused, and what is lost was told as a gap (G23)."""
+"""Links that drop events while they are full: no publisher is refused, and what is lost was reported as a gap (G23)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEDS, SOAK_SEEDS = (0, 1, 32, 38), range(400)
 
 
 def drop(seed: int) -> tuple[int, int]:
-    """Run a world whose outboxes hold three messages; return the events that were dropped, and those told as missed."""
+    """Run a world whose outboxes hold three messages; return the dropped events, and those reported as missed."""
     weather = STORMS[seed % len(STORMS)]
     world = World(seed, weather=weather, quota=Quota(3), backlog=100_000, drops=True)
     try:
@@ -37,7 +37,7 @@ def drop(seed: int) -> tuple[int, int]:
     return dropped, sum(count for gaps in world.gaps.values() for count in gaps.values())
 
 
-def test_what_full_links_drop_is_told_as_a_gap() -> None:
+def test_what_full_links_drop_is_reported_as_a_gap() -> None:
     outcomes = [drop(seed) for seed in SEEDS]
     assert sum(dropped for dropped, _ in outcomes) > 10, "the outboxes were never full"
     assert sum(missed for _, missed in outcomes) > 10
@@ -45,7 +45,7 @@ def test_what_full_links_drop_is_told_as_a_gap() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("start", range(SOAK_SEEDS.start, SOAK_SEEDS.stop, 36))
-def test_what_full_links_drop_is_told_as_a_gap_in_many_worlds(start: int) -> None:
+def test_what_full_links_drop_is_reported_as_a_gap_in_many_worlds(start: int) -> None:
     assert sum(drop(seed)[0] for seed in range(start, min(start + 36, SOAK_SEEDS.stop))) > 10
 
 
@@ -119,12 +119,12 @@ def skip(seed: int) -> int:
     return sum(counts.dropped for broker in world.topology.brokers for counts in world.core(broker).counters.values())
 
 
-def test_what_skipped_links_are_not_sent_is_told_as_a_gap() -> None:
+def test_what_skipped_links_are_not_sent_is_reported_as_a_gap() -> None:
     seeds = (20, 44, 56, 90)  # the last two find a gap that is not told
     assert sum(map(skip, seeds)) > 15, "no link was skipped that events had to cross"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("start", range(0, 396, 36))
-def test_what_skipped_links_are_not_sent_is_told_as_a_gap_in_many_worlds(start: int) -> None:
+def test_what_skipped_links_are_not_sent_is_reported_as_a_gap_in_many_worlds(start: int) -> None:
     assert sum(map(skip, range(start, start + 36))) > 10

@@ -195,7 +195,7 @@ def test_without_a_limit_nothing_is_counted(about: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_a_message_that_was_not_alone_is_no_dead_letter(most: int) -> None:
+def test_a_message_that_was_not_alone_is_not_a_dead_letter(most: int) -> None:
     machine, link, sim = queue(most=most)
     for _ in range(5):  # the client may have failed on the second or third, and acknowledges several at once
         machine.failing.end_reading(link, 3)

@@ -1,4 +1,4 @@
-"""A broker loses its disk before a publisher hears of a refusal: what is confirmed in the end arrives (G4)."""
+"""A broker loses its disk before a publisher receives a refusal: what is confirmed in the end arrives (G4)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_event_that_a_former_life_refused_arrives_behind_later_ones() -> None
 
     fates: dict[int, str] = {}
     publisher.publish(1, fates)  # it waits for b, so the link is full
-    publisher.publish(2, fates)  # it is refused, which the publisher does not hear
+    publisher.publish(2, fates)  # it is refused, and the publisher does not receive the refusal
     link.carry()
     publisher.publish(3, fates)
     link.carry()

@@ -36,7 +36,7 @@ class Repartitioned(World):
         return edge
 
     def _check_link(self, broker: str, neighbour: str, live: dict[str, int]) -> None:
-        """Two versions cannot be compared: whoever hears of other cells must ask for everything, in its own cells."""
+        """Two versions cannot be compared: a receiver of other cells must ask for everything, in its own cells."""
         ours, theirs = self.core(broker).table.cells, self.core(neighbour).table.cells
         if version_of(ours.spaces) == version_of(theirs.spaces):
             super()._check_link(broker, neighbour, live)

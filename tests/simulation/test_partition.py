@@ -14,7 +14,7 @@ MESSAGES = 10
 
 
 def cut_line(policy: str, quota: Quota) -> tamis.Network:
-    """Return brokers a, b, c, d with a client each that asks for everything; b and c hear nothing of one another."""
+    """Return brokers a, b, c, d with a client each that asks for everything; b and c are cut off."""
     schema = tamis.Schema({"n": tamis.Number(0, 1000)})
     network = tamis.Network([("a", "b"), ("b", "c"), ("c", "d")], policy, schema=schema, quota=quota)
     for broker in "abcd":
@@ -28,7 +28,7 @@ def cut_line(policy: str, quota: Quota) -> tamis.Network:
 
 
 def publish_for(network: tamis.Network, seconds: int, start: int) -> dict[str, int]:
-    """Let everybody publish ten times a second; return how many events each of them published."""
+    """Let every client publish ten times a second; return how many events each of them published."""
     for tick in range(10 * seconds):
         for client in "ABCD":
             network.publish(client, {"n": start + tick})

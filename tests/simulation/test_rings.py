@@ -189,7 +189,7 @@ def rings(*links: str) -> RingDetector:
     return made
 
 
-def test_ages_are_agreed_on_whatever_is_heard_first() -> None:
+def test_ages_are_agreed_on_whichever_message_arrives_first() -> None:
     one, other = (RingDetector(name, {link: find_policy("covering")}) for name, link in (("a", "b"), ("b", "a")))
     one.restore({}, now=1.0)
     other.restore({}, now=2.0)
@@ -318,7 +318,7 @@ def test_two_neighbours_with_the_same_long_chain_take_no_long_step() -> None:
         (m.Reach(5, True, (), (("a", "b"),) * (MAX_BROKERS + 1)), "at most 4,096"),
     ],
 )
-def test_what_is_no_tree_is_refused(message: m.Reach, words: str) -> None:
+def test_what_is_not_a_tree_is_refused(message: m.Reach, words: str) -> None:
     assert re.search(words, find_problem("me", "east", message))
     mine = rings("east")
     before = dict(mine._sides)
@@ -334,7 +334,7 @@ def test_what_is_behind_this_broker_is_not_behind_its_neighbour() -> None:
     assert mine.find_refusable() is None
 
 
-def test_only_neighbours_are_heard_beside_their_messages() -> None:
+def test_a_resume_outside_a_stream_has_no_effect() -> None:
     world = live(0)
     host = next(iter(world.sim.brokers.values()))
     core = host.edge.broker

@@ -1,7 +1,7 @@
 """A small world for one seed: brokers, clients, churn, faults; and the oracle that judges all of it.
 
 Attributes take few values, so every filter *is* the set of probe events it matches, a bit mask (`mask_of`). Who must
-hear of what is then arithmetic on integers, exact, and cheap enough to be asked after every single step:
+receive what is then arithmetic on integers, exact, and cheap enough to be asked after every single step:
 
 * after each step (`_watch`): whatever a subscription that is ACTIVE asks for is in the table of every broker, for the
   neighbour towards it (promises R1, R2, G4);
@@ -181,7 +181,7 @@ class Sent:
     #: It may come behind later events: its publisher knew nothing of its fate when its broker lost its disk, so a new
     #: life may accept what the former refused; or it waited on a disk that was restored from a backup.
     may_be_late: bool = False
-    #: Its publisher heard that it was not accepted, or that it was.
+    #: Its publisher was told that it was accepted, or that it was not.
     refused: bool = False
     confirmed: bool = False
 
@@ -417,7 +417,7 @@ class World:
         for sent in mine:
             sent.confirmed = not sent.refused
             if sent.confirmed and client in self.muted and sent.time > self.muted[client]:
-                raise InvariantError(f"{client} published though it has no right to any more (S4)")
+                raise InvariantError(f"{client} published although it no longer has the right to (S4)")
 
     def _refused(self, host: ClientHost, refusal: m.Refusal) -> None:
         may_be = refusal.is_temporary or (host.name in self.muted and refusal.status == 403)
@@ -658,7 +658,9 @@ class World:
                     lost |= self._find_lost(client, id, asked, got)
             missed = sum(self.gaps.get(client, {}).values())
             if len(lost) > missed:
-                raise InvariantError(f"{client} lost {min(lost)} (G4): {len(lost)} lost, {missed} told as missed (G17)")
+                raise InvariantError(
+                    f"{client} lost {min(lost)} (G4): {len(lost)} lost, {missed} reported as missed (G17)"
+                )
             if host.session.repeated and not self.sim.counts.get("disks lost"):
                 raise InvariantError(f"{client} was sent an event again though no disk was lost (G12)")
             self._check_order(client)
@@ -746,7 +748,7 @@ class World:
         )
 
     def check_empty(self) -> None:
-        """Nobody asks for anything: nothing is left anywhere (R5)."""
+        """Without subscriptions nothing is left anywhere (R5)."""
         for broker in self.topology.brokers:
             core = self.core(broker)
             core.check_invariants()

@@ -41,7 +41,7 @@ def hold(directory: str, place: str) -> None:
     deadline = time.monotonic() + _LONGEST
     while not Path(directory, "go").exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"nobody said go in {directory}")
+            raise TimeoutError(f"no file told this driver to go on in {directory}")
         time.sleep(0.02)
 
 
@@ -58,7 +58,7 @@ def held_after_one(
 
 
 def held_build(batches: Iterator[pa.RecordBatch], *, task: Any, directory: str) -> Iterator[pa.RecordBatch]:
-    """Write a part and hold before it is reported: its files are there, and nobody knows of them."""
+    """Write a part and hold before it is reported: its files are there, and no table names them."""
     for report in building.build_batches(batches, task=task):
         hold(directory, "task")
         yield report

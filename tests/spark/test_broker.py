@@ -204,7 +204,7 @@ def test_values_fit_their_columns_or_are_named(kind: T.DataType, good: list[Any]
             batch_of([_message(a=value)], columns)
 
 
-def test_rows_that_are_no_events_are_named() -> None:
+def test_rows_that_are_not_events_are_named() -> None:
     for value in (float("nan"), float("inf"), dt.datetime(2026, 1, 1)):
         with pytest.raises(EventError, match="a"):
             event_of({"a": value})

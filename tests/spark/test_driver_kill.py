@@ -157,7 +157,7 @@ def is_stopped_between(java: int, streams: Streams, sink: str, batch: int) -> bo
     return False
 
 
-def test_every_event_is_processed_once_whoever_is_killed(left: Left, heir: Heir) -> None:
+def test_every_event_is_processed_once_whichever_process_is_killed(left: Left, heir: Heir) -> None:
     left.kitchen.start(heir)
     left.kitchen.check(heir, COOKED)
 

@@ -1,4 +1,4 @@
-"""The formats: every record becomes a row or stays with its reason, whoever asks for which columns."""
+"""The formats: every record becomes a row or stays with its reason, whichever columns are requested."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_other_geometry_is_refused(spark: SparkSession, tmp_path: Path, column: 
     assert told in str(raised.value)
 
 
-def test_parquet_without_geo_metadata_is_no_geoparquet(spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_without_geo_metadata_is_not_geoparquet(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "e.geoparquet")
     with pytest.raises(TableError, match="no GeoParquet"):
         read_events(spark, tmp_path / "e.geoparquet")
@@ -173,7 +173,7 @@ EVENTS_AS_JSON: list[Any] = [
 @pytest.mark.parametrize("as_variant", [True, False])
 def test_events_in_one_column(spark: SparkSession, tmp_path: Path, as_variant: bool) -> None:
     frame = spark.createDataFrame(list(enumerate(EVENTS_AS_JSON)), "id int, body string")
-    if as_variant:  # what is no JSON cannot be in a VARIANT
+    if as_variant:  # what is not JSON cannot be in a VARIANT
         frame = frame.withColumn("body", F.try_parse_json("body"))
     frame.write.parquet(str(tmp_path / "e.parquet"))
     read = read_events(spark, tmp_path / "e.parquet", schema=SCHEMA, variant="body", beside=["key"])

@@ -23,7 +23,7 @@ ALLOWED = {
     ("reduce.py", "_counted"),  # a count per rule
     ("summary.py", "write_summary"),  # the name of a file per task
     ("report.py", "reasons_in"),  # the ten most frequent reasons
-    ("report.py", "top_subscriptions"),  # the ten that hear most
+    ("report.py", "top_subscriptions"),  # the ten with most deliveries
     ("regions.py", "_grid"),  # five numbers
     ("sync.py", "_counted"),  # a count per state
     ("objects.py", "write_objects"),  # a line per object that was written

@@ -143,7 +143,7 @@ def test_geometry_variant_decimal_and_times(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
-def test_one_event_that_everybody_asked_for(spark: Any, tmp_path: Path, n: int) -> None:
+def test_one_event_that_every_subscription_matches(spark: Any, tmp_path: Path, n: int) -> None:
     boxes = spark.range(n).selectExpr("id", "0.0D AS low", "100.0D + id AS high")
     schema = tamis.Schema({"price": tamis.Number()})
     write_snapshot(
@@ -216,7 +216,7 @@ def test_a_path_into_a_variant_column_is_refused_with_the_expression_that_takes_
         match(events, subscriptions, schema=tamis.Schema({"detail.state": tamis.String()}))
 
 
-def test_attributes_that_are_no_column_are_missing_in_every_event(spark: Any) -> None:
+def test_attributes_without_a_column_are_missing_in_every_event(spark: Any) -> None:
     filters = [
         ("a", "price < 1"),
         ("b", "elsewhere LIKE 'x%' OR price > 5 AND nowhere IS NULL"),
@@ -247,7 +247,7 @@ def test_attributes_that_are_no_column_are_missing_in_every_event(spark: Any) ->
         backtest(events, rules.union(bad))
 
 
-def test_strict_refuses_rules_about_what_is_no_column(spark: Any) -> None:
+def test_strict_refuses_rules_about_attributes_without_a_column(spark: Any) -> None:
     rules = spark.createDataFrame([("a", "prise < 1"), ("b", "\"*\" ILIKE '%lamp%'")], "id string, filter string")
     events = spark.createDataFrame([(1, 0.5, "a Lamp")], "event_id long, price double, name string")
     with pytest.raises(TableError, match="'a': attribute 'prise': unknown .did you mean 'price'"):

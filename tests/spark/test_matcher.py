@@ -74,7 +74,7 @@ def test_bad_events_are_split_off_and_explained(spark: Any, tmp_path: Path) -> N
     assert found[3][0] == []
     assert "price > 90" in found[1][1]
     assert [row[0] for row in frame.where("event_id = 2").select(m.ids("price")).collect()] == [None]
-    assert [row[0] for row in frame.limit(1).select(m.explain("nobody", "price")).collect()] == [None]
+    assert [row[0] for row in frame.limit(1).select(m.explain("absent", "price")).collect()] == [None]
 
 
 def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reduce on Spark: what the engine's own reduce keeps, however the set is cut; and nobody loses a delivery."""
+"""Reduce on Spark: what the engine's own reduce keeps, however the set is cut; and no subscriber loses a delivery."""
 
 from __future__ import annotations
 
@@ -198,13 +198,15 @@ def test_boxes_namespaces_and_ends(spark: Any) -> None:
     assert {row["id"] for row in blue} == {"100", "101"}  # the wide one ends, the narrow one does not
 
 
-def test_everybody_still_gets_what_they_asked_for(spark: Any, accepted: Any, whole: Reduced, tmp_path: Path) -> None:
+def test_every_subscriber_still_gets_what_it_subscribed_to(
+    spark: Any, accepted: Any, whole: Reduced, tmp_path: Path
+) -> None:
     events = spark.createDataFrame(rows(150, seed=32), COLUMNS)
     write_snapshot(accepted, tmp_path / "off", schema=SCHEMA)
     write_snapshot(accepted, tmp_path / "on", schema=SCHEMA, summary=whole)
     off, on = (pairs(match(events, tmp_path / name)) for name in ("off", "on"))
     assert off == on
-    assert {id for _, id in on} & gone(whole).keys()  # covered subscribers are among those who hear
+    assert {id for _, id in on} & gone(whole).keys()  # covered subscribers are among those that are notified
     write_snapshot(whole.summary, tmp_path / "link", schema=SCHEMA)
     carried = pairs(match(events, tmp_path / "link"))
     assert {event for event, _ in carried} == {

@@ -47,7 +47,7 @@ def test_a_life_of_updates_gives_the_answers_of_the_live_set(spark: Any, tmp_pat
         for one in gone:
             del live[one]
         live |= changed
-        leaving = ids(spark, *gone, "nobody") if step != 1 else None
+        leaving = ids(spark, *gone, "absent") if step != 1 else None
         if leaving is None:
             live |= dict.fromkeys(gone, f"price < {step}")
             changed |= dict.fromkeys(gone, f"price < {step}")
@@ -98,13 +98,13 @@ def test_compaction_keeps_tiles_and_summary_and_an_update_leaves_them_out(spark:
     reduced.release()
 
 
-def test_versions_that_somebody_needs_are_not_pruned(spark: Any, tmp_path: Path) -> None:
+def test_versions_that_a_reader_needs_are_not_pruned(spark: Any, tmp_path: Path) -> None:
     write_snapshot(accepted(spark, [("a", "price < 1")]), tmp_path, schema=SCHEMA)
     update_snapshot(tmp_path, add=accepted(spark, [("b", "price < 2")]))
     assert prune_snapshots(tmp_path, keep=1) == []  # the second builds upon the first
     compact_snapshot(spark, tmp_path)
     reader = tamis.Engine.load(tmp_path / "v000002")
-    assert prune_snapshots(tmp_path, keep=1) == []  # somebody reads the second
+    assert prune_snapshots(tmp_path, keep=1) == []  # a reader holds the second
     del reader
     gc.collect()
     assert prune_snapshots(tmp_path, keep=1) == ["v000001", "v000002"]

@@ -77,7 +77,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
     rules |= {"s2": ("price < 2",), "s3": (rules["s3"][0], None, None, {"a": "1"}), "new": ("price < 3",)}
     rules["timed"] = ("price < 1", None, "2031-01-01T00:00:00Z", {"a": "1", "b": "2"})
     report = sync_snapshot(table(spark, rules | {"s4": ("price >>",)}), tmp_path)
-    # What cannot be compiled any more leaves: the version is what a table without history would give.
+    # What can no longer be compiled leaves: the version is what a table without history would give.
     assert counts(report) == (1, 3, 3, 27, 1)
     wanted = {id: (told[0], (*told, None, None, None)[3] or {}) for id, told in rules.items() if id != "s4"}
     assert {id: (text, metadata) for (_, id), (text, _, metadata) in held(tmp_path).items()} == wanted
@@ -147,7 +147,7 @@ def test_a_writer_that_is_overtaken_begins_again(spark: Any, tmp_path: Path, mon
     assert {id: told[0] for (_, id), told in held(tmp_path).items()} == {"a": "price < 1", "b": "price < 8"}
 
 
-def test_small_parts_are_merged_and_what_stood_beside_is_made_anew(
+def test_small_parts_are_merged_and_what_stood_beside_is_rebuilt(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "_MOST_PARTS", 1)
@@ -242,7 +242,7 @@ def test_what_a_caller_of_a_stream_can_get_wrong(spark: Any, tmp_path: Path) -> 
 
 
 def test_a_version_follows_the_one_it_was_built_upon(tmp_path: Path) -> None:
-    """Without Spark: whoever built upon a version that is no longer the newest is refused."""
+    """Without Spark: a writer that built upon a version that is no longer the newest is refused."""
     engine = tamis.Engine()
     engine.subscribe("price < 1", id="a")
     base = engine.save(tmp_path)

@@ -39,7 +39,7 @@ SCHEMA = tamis.Schema({"symbol": tamis.String(), "price": tamis.Number(), "volum
 Pairs = Counter[tuple[int, str]]
 
 _SYMBOLS = ["ACME", "BOLT", "CORK", "DUNE", "ECHO"]
-#: An event in so many has a price that is no number.
+#: An event in this number has a price that is not a number.
 _BAD_EVERY = 17
 
 

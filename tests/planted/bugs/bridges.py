@@ -58,7 +58,7 @@ BUGS = [
     Bug(
         "one_bad_message_refuses_its_batch",
         "runtime/bridges/intake",
-        "All messages of a batch are dead letters when one of them is no event.",
+        "All messages of a batch are dead letters when one of them is not an event.",
         "            if problem is not None and len(part) > 1 and is_for_good(problem):\n",
         "            if problem is not None and len(part) > 10_000 and is_for_good(problem):\n",
         (f"{LANES}::test_bad_ones_are_isolated_and_the_rest_is_published_in_order",),

@@ -60,7 +60,7 @@ BUGS = [
         "A message is a dead letter although its reader may have failed on the one before it.",
         "            if request.is_sure and deliveries >= request.most:",
         "            if deliveries >= request.most:",
-        (f"{READERS}::test_a_message_that_was_not_alone_is_no_dead_letter",),
+        (f"{READERS}::test_a_message_that_was_not_alone_is_not_a_dead_letter",),
         costly=True,
     ),
 ]

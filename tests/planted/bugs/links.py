@@ -31,7 +31,7 @@ BUGS = [
         "A broker does not tell its own neighbours of a gap.",
         "                effects.append(Send(link, gap))\n",
         "                effects += []\n",
-        (f"{DROPS}::test_what_full_links_drop_is_told_as_a_gap",),
+        (f"{DROPS}::test_what_full_links_drop_is_reported_as_a_gap",),
     ),
     Bug(
         "clients_are_not_told_of_a_gap",
@@ -40,8 +40,8 @@ BUGS = [
         "Send(client, m.Gap(gap.first, gap.count))\n            for client in sorted(self.table.clients())",
         "Send(client, m.Gap(gap.first, gap.count))\n            for client in sorted(self.table.clients())[:0]",
         (
-            f"{DROPS}::test_what_full_links_drop_is_told_as_a_gap",
-            f"{DROPS}::test_what_skipped_links_are_not_sent_is_told_as_a_gap",
+            f"{DROPS}::test_what_full_links_drop_is_reported_as_a_gap",
+            f"{DROPS}::test_what_skipped_links_are_not_sent_is_reported_as_a_gap",
         ),
     ),
     Bug(

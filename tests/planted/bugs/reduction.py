@@ -12,10 +12,10 @@ BUGS = [
     Bug(
         "a_short_life_covers_a_long_one",
         "reduction/stages/group",
-        "The end in time is no axis, so a box is dropped for one that ends earlier.",
+        "The end in time is not an axis, so a box is dropped for one that ends earlier.",
         "    if not wanted:\n        return boxes\n",
         "    return boxes\n",
-        (f"{BOXES}::test_a_union_of_short_lives_is_no_union",),
+        (f"{BOXES}::test_subscriptions_that_expire_early_do_not_cover_as_a_union",),
         costly=True,
     ),
     Bug(
@@ -60,7 +60,7 @@ BUGS = [
         "Ties of the first lower side are ordered by the narrower box, which cannot cover the wider one.",
         "keys = [*-boxes.hi.T[::-1], *boxes.lo.T[::-1]]",
         "keys = [*boxes.hi.T[::-1], *boxes.lo.T[::-1]]",
-        (f"{BOXES}::test_who_stays_is_who_nobody_covers",),
+        (f"{BOXES}::test_the_subscriptions_that_stay_are_those_without_a_cover",),
         costly=True,
     ),
     Bug(

@@ -44,10 +44,10 @@ BUGS = [
     Bug(
         "a_new_stream_keeps_the_old_numbers",
         "runtime/stores/tables",
-        "Messages of a stream that ended are read as part of the stream that began anew.",
+        "Messages of a stream that ended are read as part of the stream that began again.",
         "                self.restarted.add(link)\n",
         "",
-        (f"{STORE}::test_a_stream_that_begins_anew_forgets_its_old_numbers",),
+        (f"{STORE}::test_a_stream_that_begins_again_forgets_its_old_numbers",),
     ),
     Bug(
         "two_processes_share_a_directory",
@@ -76,7 +76,7 @@ BUGS = [
     Bug(
         "confirmed_before_it_is_durable",
         "runtime/broker/committer",
-        "Callers hear that their changes are durable before the commit begins.",
+        "Callers are told that their changes are durable before the commit begins.",
         "            self._commit([change for work in group for change in work.changes])\n"
         "            self._call(lambda: self._releases.add(group))",
         "            self._call(lambda: self._releases.add(group))\n"
@@ -97,7 +97,7 @@ BUGS = [
     Bug(
         "the_first_of_a_group_is_confirmed_alone",
         "runtime/broker/committer",
-        "Of the calls that share a transaction only the first hears of it.",
+        "Of the calls that share a transaction only the first is notified.",
         "self._durable.extend(group)",
         "self._durable.extend(group[:1])",
         (f"{COMMITTER}::test_what_gathers_during_a_commit_shares_the_next_one_in_order",),

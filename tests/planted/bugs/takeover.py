@@ -41,7 +41,7 @@ BUGS = [
         "A broker keeps the lease of the broker that has replaced it alive, and goes on.",
         '"UPDATE alive SET at = clock_timestamp() WHERE holder = %s"',
         "\"UPDATE alive SET at = clock_timestamp() WHERE holder <> '' OR holder = %s\"",
-        (f"{STORE}::test_a_broker_hears_that_it_was_replaced",),
+        (f"{STORE}::test_a_broker_notices_that_it_was_replaced",),
         costly=True,
     ),
     Bug(

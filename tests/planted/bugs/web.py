@@ -51,7 +51,7 @@ BUGS = [
         "Half of a surrogate pair is accepted and cannot be written to the disk.",
         "    if has_half:\n",
         "    if not parsed:\n",
-        (f"{HTTP}::test_what_cannot_be_written_to_the_disk_is_refused_and_harms_nobody",),
+        (f"{HTTP}::test_what_cannot_be_written_to_the_disk_is_refused_and_harms_no_other_client",),
         costly=True,
     ),
     Bug(
@@ -96,7 +96,7 @@ BUGS = [
         "An answer that repeats what was sent has no Content-Security-Policy.",
         '            if message["type"] == "http.response.start":\n',
         '            if message["type"] == "http.response.start" and message["status"] < 400:\n',
-        ("tests/server/test_pages.py::test_an_error_that_repeats_what_was_sent_is_no_page",),
+        ("tests/server/test_pages.py::test_an_error_that_repeats_what_was_sent_is_never_a_page",),
         costly=True,
     ),
 ]

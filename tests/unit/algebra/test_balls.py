@@ -116,8 +116,8 @@ def test_far_and_tiny_numbers() -> None:
     assert not ball_covers(ball(0, 0, radius=tiny), ball(tiny, tiny, radius=0))
 
 
-def test_radii_whose_sum_is_no_float() -> None:
-    """A sum beyond float64 is no error: a filter may say V_WITHIN(v, (0), 1e308)."""
+def test_radii_whose_sum_is_beyond_float64() -> None:
+    """A sum beyond float64 is not an error: a filter may say V_WITHIN(v, (0), 1e308)."""
     assert distance_at_most((-1e308,), (1e308,), 1e308, 1e308)
     assert not balls_disjoint(ball(0, radius=1e308), ball(1e300, radius=1e308))
     assert distance_at_most((0.0,), (0.0,), 1e308, -1e308)

@@ -58,5 +58,5 @@ def test_clocks_are_written_back_as_the_same_set() -> None:
     assert not conflicts(night, "T_TIME(t, '06:00', '22:00', 'UTC')")
 
 
-def test_two_circles_are_no_conflict_for_a_line_between_them() -> None:
+def test_two_circles_do_not_conflict_for_a_line_between_them() -> None:
     assert not conflicts("S_DWITHIN(a, POINT(0 0), 1)", "S_DWITHIN(a, POINT(9 0), 1)")

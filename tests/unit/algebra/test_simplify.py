@@ -97,7 +97,7 @@ def test_a_tree_is_left_alone_or_dropped() -> None:
     assert simplify_filters([impossible]) == ()
 
 
-def test_join_refuses_what_is_no_box() -> None:
+def test_join_refuses_what_is_not_a_box() -> None:
     a, b = (compile_text(text).filters[0] for text in ("x < 1 AND y < 1", "x > 1 AND y > 1"))
     assert join_filters(a, b) is None
     assert join_filters(a, Filter((), AnyOf(()))) is None

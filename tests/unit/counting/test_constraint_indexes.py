@@ -179,7 +179,7 @@ def test_a_reader_that_began_before_a_sort_finishes_on_what_it_took() -> None:
     ],
     ids=["like", "spatial", "ball"],
 )
-def test_a_scan_asks_everyone(constraints: list[Constraint], values: list[Any]) -> None:
+def test_a_scan_tests_every_constraint(constraints: list[Constraint], values: list[Any]) -> None:
     index, held = ScanIndex(), dict(enumerate(constraints))
     for number, one in held.items():
         index.add(number, one)

@@ -175,6 +175,6 @@ def test_an_interface_goes_with_its_last_filter() -> None:
 
 
 @pytest.mark.parametrize("event", [{}, {"price": 1}])
-def test_nobody_asks(event: dict[str, int]) -> None:
+def test_an_event_that_no_subscription_matches_has_no_next_hop(event: dict[str, int]) -> None:
     assert CountingMatcher().next_hops(event) == []
     assert table(("east", "price IS NULL AND price > 0")).next_hops(event) == []

@@ -171,7 +171,7 @@ def test_the_join_of_storms_and_counties(storms: pa.Table, counties: pa.Table) -
     assert whole_counties(polygons(fixes["disc"]), counties) == 24_601
 
 
-def test_counties_hear_of_katrina(storms: pa.Table, counties: pa.Table, questions: dict[str, str]) -> None:
+def test_counties_are_notified_of_katrina(storms: pa.Table, counties: pa.Table, questions: dict[str, str]) -> None:
     """The engine's answer is shapely's: the disc meets the part, and the wind is what the county asked for."""
     near = counties.filter(pc.is_in(counties["state"], pa.array(["FL", "AL", "MS", "LA"])))
     ids = [f"county-{row['fips']}-{row['part']}" for row in near.select(["fips", "part"]).to_pylist()]

@@ -296,7 +296,7 @@ class TestMatchTable:
         engine.subscribe("price < 5", id="other")
         assert found.subscription == ["low"]
 
-    def test_what_is_no_table_is_said_so(self) -> None:
+    def test_what_is_not_a_table_is_refused(self) -> None:
         with pytest.raises(tamis.TableError, match="expected a pyarrow table"):
             self.engine().match_table([{"price": 1}])
         with pytest.raises(tamis.TableError, match="column 'price' has 2 rows, the first column has 1"):

@@ -56,7 +56,7 @@ def test_answers_are_those_of_the_dict(case: Case) -> None:
         (None, "bytes or text"),
     ],
 )
-def test_what_is_no_strict_json_is_refused(data: Any, words: str) -> None:
+def test_what_is_not_strict_json_is_refused(data: Any, words: str) -> None:
     with pytest.raises(EventError, match=words):
         tamis.Engine().match_json(data)
 

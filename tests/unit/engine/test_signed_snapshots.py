@@ -120,7 +120,7 @@ def test_a_key_that_is_none(tmp_path: Path) -> None:
 
 
 def test_a_signature_without_digests_is_refused(tmp_path: Path) -> None:
-    """Whoever signs a manifest without the SHA-256 of its files has proved nothing about them."""
+    """A signature of a manifest without the SHA-256 of its files proves nothing about them."""
     version = _engine().save(tmp_path, key=KEY)
     manifest = read_manifest(version)
     (version / MANIFEST).unlink()

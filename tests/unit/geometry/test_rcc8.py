@@ -93,7 +93,7 @@ def test_laws() -> None:
     assert compose(frozenset(), Relation.MEETS) == frozenset()
 
 
-def test_the_printed_example_is_no_conflict() -> None:
+def test_the_printed_example_is_not_a_conflict() -> None:
     """Deviation: [crtree] section 4.2 prints covered-by; with covers it is true."""
     a, b, x = shapely.box(0, 0, 4, 4), shapely.box(3, 3, 6, 6), shapely.box(0, 0, 1, 1)
     assert relation_of(a, b) is Relation.OVERLAPS

@@ -10,7 +10,7 @@ from tamis.geometry.split import area_and_margin, quadratic_split
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(5))
-def test_two_groups_of_at_least_so_many(d: int, seed: int) -> None:
+def test_two_groups_of_at_least_the_minimum(d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lo = rng.random((11, d)) * 10
     hi = lo + rng.random((11, d)) * (seed != 0)  # in the first round boxes are points

@@ -74,7 +74,7 @@ def test_a_wide_filter_of_ranges_needs_few_raw_values(text: str) -> None:
     assert verified(index) < 60, "those at an edge, and those that only a union may cover"
 
 
-def test_open_ends_are_no_reason_to_look_at_everyone() -> None:
+def test_open_ends_do_not_make_a_question_visit_every_row() -> None:
     index, oracle = filled([compile_text(f"x > {n} AND y < {n % 7}", id=n) for n in range(300)])
     asked = compile_text("x > 100")
     assert index.find_covered(asked).tolist() == oracle.find_covered(asked).tolist() == list(range(100, 300))

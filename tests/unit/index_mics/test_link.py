@@ -251,7 +251,7 @@ def test_another_space_means_forward_until_a_snapshot_comes() -> None:
 
 
 def test_a_snapshot_replaces_what_was_known() -> None:
-    """What ended while a receiver did not hear of it is gone after a snapshot."""
+    """What ended while a receiver was not told of it is gone after a snapshot."""
     space = ContentSpace.from_schema(PLANE)
     table, receiver = LinkSender([space]), RangeReceiver([space])
     receiver.apply(table.add(sub("x < 5", 1)))

@@ -62,7 +62,7 @@ def test_recent_events_decide():
     assert layout_of(index) == "bitmaps"
 
 
-def test_a_merge_chooses_anew():
+def test_a_merge_chooses_the_layout_again():
     work = make_boxes("dense20", 9_000, 64)
     index = BoxIndex(20)
     for part in np.array_split(np.arange(9_000), 6):  # too few in each for bitmaps

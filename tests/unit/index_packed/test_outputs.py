@@ -58,7 +58,7 @@ def crowded_index(n=3_000):
     return index
 
 
-def test_an_answer_that_someone_holds_never_changes():
+def test_an_answer_that_a_caller_holds_never_changes():
     index, events = crowded_index(), np.full((400, 1), 0.5)
     index.match_points(events)
     held = [index.match_points(events)[1] for _ in range(3)]

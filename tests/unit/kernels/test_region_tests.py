@@ -58,7 +58,7 @@ def test_both_loops_give_one_answer(wanted: set[str]) -> None:
     found = []
     for decide in (decide_points, decide_regions):
         verdicts = np.full(len(entries), YES, np.int8)
-        verdicts[::11] = NO  # refused by somebody else
+        verdicts[::11] = NO  # refused by another test
         assert decide(tests, entries, points, event, ANY, verdicts, new_corners()) == (verdicts == OPEN).sum()
         found.append(verdicts.tolist())
     assert found[0] == found[1]

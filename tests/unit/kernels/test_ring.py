@@ -123,7 +123,7 @@ def along_an_axis(n):
 
 
 def along_a_diagonal(n):
-    """Vertices on the line y = x whose differences are no float64."""
+    """Vertices on the line y = x whose differences are not float64 numbers."""
     t = np.sort(np.random.default_rng(1).random(n - 1) ** 20 * 1e3)
     return closed(np.vstack([np.column_stack([t, t]), [[0, 1e3]]]))
 
@@ -298,7 +298,7 @@ def test_changed_families_against_geos(make):
 
 
 def nearly_degenerate(rng, n):
-    """Points of a small grid, scaled by numbers that are no sums of few powers of 2, and moved by one bit."""
+    """Points of a small grid, scaled by numbers that are not sums of few powers of 2, and moved by one bit."""
     scale = rng.choice([0.1, 1 / 3, 1e-9, 0.7e100, 1.0], 2)
     points = rng.integers(0, 4, (n, 2)) * scale + rng.choice([0.0, 1.0, 0.3], 2)
     return closed(np.nextafter(points, points + rng.integers(-1, 2, (n, 2))))

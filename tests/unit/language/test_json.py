@@ -241,6 +241,6 @@ def test_documents_that_contain_themselves_are_refused() -> None:
         from_json(op("s_within", A, {"type": "Polygon", "coordinates": ring}))
 
 
-def test_an_operation_whose_name_is_no_string_is_refused() -> None:
+def test_an_operation_whose_name_is_not_a_string_is_refused() -> None:
     with pytest.raises(SubscriptionError, match="expected"):
         parse({"op": "=", "args": [{"op": ["casei"], "args": [{"property": "a"}]}, "x"]})

@@ -211,7 +211,7 @@ WORST: dict[str, str] = {
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_no_text_takes_long(text: str) -> None:
     """50 ms is the promise, 30 what it takes; a machine that is busy with other things may take longer."""
-    parse("a")  # the parser is built by whoever comes first
+    parse("a")  # the first call builds the parser
     assert any(_seconds(text) < 0.05 * slowness() for _ in range(10))
 
 

@@ -15,7 +15,7 @@ from tamis.errors import TableError
 from tamis.model.columns import Column, column_from
 from tamis.model.types import AttributeType, Boolean, Number, Region, String, Timestamp, Vector
 
-#: A string array whose bytes nobody has looked at.
+#: A string array whose bytes were never checked.
 NOT_UTF8 = pa.Array.from_buffers(pa.string(), 2, pa.array([None, b"\xff"]).buffers())
 
 

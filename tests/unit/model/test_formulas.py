@@ -137,7 +137,7 @@ def test_names_of_computed_values_are_reserved() -> None:
 @pytest.mark.parametrize(
     "name", ["=a", "=a > 5", "=a IS NULL OR b", "=", "=no_such(a)", "=a +", "=a + b IS NULL AND c"]
 )
-def test_names_that_are_no_expression_are_refused(name: str) -> None:
+def test_names_that_are_not_an_expression_are_refused(name: str) -> None:
     with pytest.raises(tamis.ModelError):
         Axes.from_state(([(name, "number", 0)], {}))
 
@@ -308,7 +308,7 @@ def test_days_are_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "event", "expected"),
     [
-        ("a ^ b > 1", {"a": 1e300, "b": 1.05}, False),  # 1e315 is no number here
+        ("a ^ b > 1", {"a": 1e300, "b": 1.05}, False),  # 1e315 is beyond the numbers here
         ("(a * a) ^ b > 1", {"a": 1e-300, "b": -0.5}, True),
         ("(a * a) ^ b > 1", {"a": 1e300, "b": 0.5}, True),
         ("(a * a) ^ b > 0", {"a": 1e-300, "b": 0.5}, True),

@@ -225,7 +225,7 @@ def test_schemas_name_it_in_json() -> None:
         tamis.Schema.from_json('{"attributes": {"a": {"type": "colour"}}}')
 
 
-def test_what_is_no_type_is_refused() -> None:
+def test_what_is_not_a_type_is_refused() -> None:
     class Other(Version):
         pass
 

@@ -19,7 +19,7 @@ TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
 
 
 def not_utf8(*values: bytes | None) -> pa.Array:
-    """Return a string array whose bytes nobody has looked at."""
+    """Return a string array whose bytes were never checked."""
     return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
 
 
@@ -34,7 +34,7 @@ class TestBoxes:
             (pd.DataFrame({"x": [1, 2**53 + 1]}), 1),
         ],
     )
-    def test_integers_that_are_no_float64_are_refused(self, lo: Any, row: int) -> None:
+    def test_integers_that_float64_cannot_hold_are_refused(self, lo: Any, row: int) -> None:
         high = np.full((len(lo), 1), np.inf)
         with pytest.raises(TableError, match=f"row {row}: 'x': .* is not exact as float64"):
             SubscriptionTable.from_boxes(["x"], lo, high)
@@ -55,7 +55,7 @@ class TestBoxes:
         "lo",
         [[["a"]], np.array([["1"]]), np.array([[1.0]], object), [[None]], [[2**70]], [[1], [2, 3]], [[True]], None],
     )
-    def test_what_is_no_array_of_numbers_is_refused(self, lo: Any) -> None:
+    def test_what_is_not_an_array_of_numbers_is_refused(self, lo: Any) -> None:
         with pytest.raises(TableError, match="bounds of boxes are numbers"):
             SubscriptionTable.from_boxes(["x"], lo, [[5.0]])
 
@@ -116,7 +116,7 @@ class TestEvents:
     @pytest.mark.parametrize(
         "values", [np.array(5), "abc", {0: 1.0}, {1.0}, 5, pd.DataFrame({"a": [1]}), np.float64(3), pa.scalar(5)]
     )
-    def test_what_is_no_array_is_refused(self, values: Any) -> None:
+    def test_what_is_not_an_array_is_refused(self, values: Any) -> None:
         with pytest.raises(TableError, match="column 'x': expected an array of values"):
             EventTable.of({"x": values}, NUMBER)
 

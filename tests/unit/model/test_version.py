@@ -88,7 +88,7 @@ def test_filters_are_written_as_text_that_means_the_same(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1.2", "v1.0.0", "01.0.0", "1.0.0-01", "1.0.0-", "1.0.0-a..b", "1.0.0+", "1.0.0 ", ""]
 )
-def test_what_is_no_version_is_refused_with_an_example(text: str) -> None:
+def test_what_is_not_a_version_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(tamis.SubscriptionError, match=r"it is a version.*such as 1\.4\.0 or 2\.0\.0-rc\.1"):
         tamis.Engine(SCHEMA).subscribe(f"v = '{text}'")
     with pytest.raises(tamis.EventError, match=r"attribute 'v': expected a version such as 1\.4\.0"):

@@ -59,13 +59,13 @@ def test_events_come_back_exactly(raw: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x01", b"\x81\xa1n\xa1x", b"\x81\xa1n\x81\xa1/\xa31/0"])
-def test_what_is_no_event_is_refused(payload: bytes) -> None:
+def test_what_is_not_an_event_is_refused(payload: bytes) -> None:
     with pytest.raises(EventError, match="not an event|attribute 'n': expected a number"):
         Content(SCHEMA).read_event(payload)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"op": "<"}', b'{"op":"<","args":[{"property":"unknown"},1]}', b"5"])
-def test_what_is_no_filter_is_refused(data: bytes) -> None:
+def test_what_is_not_a_filter_is_refused(data: bytes) -> None:
     with pytest.raises((ModelError, SchemaError), match="CQL2-JSON|attribute 'unknown'|args"):
         Content(SCHEMA).read_filter(data)
 

@@ -20,7 +20,7 @@ CODEC = Codec(lambda text: str(text).encode(), lambda data, link: data.decode())
 
 
 class Echo:
-    """A core that notes what it hears, keeps it, and answers what ends with a question mark."""
+    """A core that notes what it receives, keeps it, and answers what ends with a question mark."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -31,13 +31,13 @@ class Echo:
         self.heard.append(message)
         if isinstance(message, LinkUp):
             return [Send(sender, one) for one in message.unacknowledged]
-        kept: list[Effect] = [Persist(("heard", str(len(self.heard))), str(message).encode())]
+        kept: list[Effect] = [Persist(("received", str(len(self.heard))), str(message).encode())]
         if sender == "":
             return [*kept, Send("b" if message.startswith("to b") else "a", message)]
         return [*kept, Send(sender, "yes")] if message.endswith("?") else kept
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        self.heard = [stored[key].decode() for key in sorted(stored) if key[0] == "heard"]
+        self.heard = [stored[key].decode() for key in sorted(stored) if key[0] == "received"]
         return []
 
     def check_invariants(self) -> None: ...
@@ -152,7 +152,7 @@ def test_all_of_a_message_is_in_one_transaction() -> None:
     [frame] = pair.frames("a")
     transaction = pair.receive("b", frame)
     keys = {change.key for change in transaction.changes}
-    assert {("heard", "2"), ("out", "a", "1"), ("link", "a")} <= keys
+    assert {("received", "2"), ("out", "a", "1"), ("link", "a")} <= keys
     [answer] = pair.frames("b")
     assert (answer.seq, answer.ack, answer.body) == (1, 1, b"yes")
 

@@ -189,7 +189,7 @@ def test_a_stream_goes_on_where_the_other_end_stands() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x02abc", b"\x01", b"\x01\x90", encode_frame(Frame(1, 1, 1, 1))[:-1]])
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_what_is_not_a_frame_is_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_frame(data, "east")
     assert caught.value.link == "east"

@@ -113,8 +113,8 @@ def test_who_takes_the_place_of_two_has_the_boxes_of_both() -> None:
     assert np.array_equal(parent.levels[0].box("y/0"), BOX)
 
 
-def test_who_found_nobody_begins_a_tree_and_waits_for_others() -> None:
-    """Whom it asked has crashed, and others may have asked the same one; it cannot know that nobody has."""
+def test_a_peer_without_contact_begins_a_tree_and_waits_for_others() -> None:
+    """Its contact has crashed, and others may have asked the same peer; it cannot know that none has."""
     seat = Seat("x/0", BOX, SPACE, Shape(2, 4))
     seat.membership.seek("gone/0")
     repair.check(seat, "x/0")

@@ -14,7 +14,7 @@ def test_publishers_that_were_silent_for_longest_are_forgotten(monkeypatch: pyte
     book = EventBook[str]()
     for name in ("a", "b", "c"):
         book.write(EventId(name, 1, 1), name)
-    assert not book.is_done(PeerEvent(EventId("a", 1, 2), "", b"", 1))  # a is heard of again
+    assert not book.is_done(PeerEvent(EventId("a", 1, 2), "", b"", 1))  # an event of a arrives again
     book.write(EventId("d", 1, 1), "d")
     assert [book.read(EventId(name, 1, 1)) for name in "abcd"] == ["a", None, "c", "d"]
 

@@ -118,7 +118,7 @@ def test_places_keep_the_order(a: float, b: float) -> None:
         assert 0.0 <= _unit(low, domain) <= _unit(high, domain) <= 1.0
 
 
-def test_bytes_that_are_no_box_are_refused() -> None:
+def test_bytes_that_do_not_hold_a_box_are_refused() -> None:
     good = np.zeros((2, len(SPACE)))
     assert np.array_equal(SPACE.read(good.tobytes()), good)
     for wrong in (b"", good.tobytes()[8:], np.full((2, len(SPACE)), math.nan).tobytes(), (good + 2).tobytes()):

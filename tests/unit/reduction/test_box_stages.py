@@ -35,7 +35,7 @@ def boxes(table: SubscriptionTable) -> list[Subscription]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_stays_is_who_nobody_covers(seed: int) -> None:
+def test_the_subscriptions_that_stay_are_those_without_a_cover(seed: int) -> None:
     table = few_boxes(seed, 60)
     given, kept = boxes(table), {one.id for one in reduce_partition(table).kept}
     for one in given:
@@ -81,7 +81,7 @@ def test_closed_boxes_that_do_not_touch_leave_a_gap() -> None:
     assert reduce(touching, merge=False).subsumed == {2: (0, 1)}
 
 
-def test_a_union_of_short_lives_is_no_union() -> None:
+def test_subscriptions_that_expire_early_do_not_cover_as_a_union() -> None:
     left, right = compile_text("x BETWEEN 0 AND 5", id="l"), compile_text("x BETWEEN 5 AND 9", id="r", expires=50)
     middle = compile_text("x BETWEEN 2 AND 7", id="m", expires=100)
     assert reduce([left, right, middle], merge=False).subsumed == {}

@@ -261,7 +261,7 @@ def test_two_lists_that_are_too_long_together_are_not_merged() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x < 2", ["x < 2"], 7, b"x", compile_text("x < 2")])
-def test_what_is_no_set_of_subscriptions(wrong: Any) -> None:
+def test_what_is_not_a_set_of_subscriptions(wrong: Any) -> None:
     with pytest.raises(ModelError, match="expected a mapping of ids to subscriptions"):
         reduce(wrong)
 

@@ -38,7 +38,7 @@ def test_a_gap_is_shown() -> None:
     assert "none of the others" in answer.reason
 
 
-def test_nobody_else() -> None:
+def test_a_filter_without_other_subscriptions() -> None:
     assert not subsumed("x = 1", {})
     assert subsumed("x < 1 AND x > 2", {}).by == ()
     assert subsumed("x < 1 AND x > 2", {})

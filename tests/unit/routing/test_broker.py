@@ -169,7 +169,7 @@ def test_events_of_another_namespace_are_not_delivered() -> None:
     assert len(broker.told(m.Publish(event(x=3, namespace="other")), "zed")) == 1
 
 
-def test_a_new_subscription_hears_a_neighbour_once_that_has_confirmed_it() -> None:
+def test_a_new_subscription_gets_events_of_a_neighbour_once_it_has_confirmed() -> None:
     broker = Middle()
     broker.told(m.Subscribe("a", text("x < 10")), "alice")
     assert broker.told(m.Publish(event(1, x=3)), "east") == []
@@ -289,7 +289,7 @@ def test_the_old_table_of_a_lost_neighbour_is_kept_until_it_speaks() -> None:
     assert broker.told(m.Publish(event(x=3)), "west") == []
 
 
-def test_a_restart_sends_every_table_anew() -> None:
+def test_a_restart_sends_every_table_again() -> None:
     first, disk = Middle(), dict[Any, bytes]()
     for message, sender in [
         (m.Subscribe("wide", text("x < 10")), "alice"),

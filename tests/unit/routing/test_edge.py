@@ -151,7 +151,7 @@ def test_gaps_of_a_link_do_not_fill_the_backlog_of_a_client() -> None:
     edge.handle(SubscribeFor(((link, m.Subscribe("s", b"true")),), RIGHTS), sender="", now=0.0)
 
     def gaps(count: int) -> list[m.Gap]:
-        """Return the gaps that are sent to the client for so many of the link."""
+        """Return the gaps that are sent to the client for ``count`` gaps of the link."""
         sent: list[m.Gap] = []
         for number in range(count):
             gap = m.LinkGap("default", m.EventId("p", 1, 1 + number), 5)

@@ -16,13 +16,13 @@ FULL = LinkFull(1_000, 52_000)
 
 
 def asked(broker: Middle) -> None:
-    """Let somebody behind east ask for small x, and bob, who is here, for small y."""
+    """Let a client behind east subscribe to small x, and bob, a client of this broker, to small y."""
     broker.told(m.Update(2, (entry("eve", 1, "x < 10"),)), "east")
     broker.told(m.Confirm(2), "west")
     broker.told(m.Subscribe(1, text("y < 10")), "bob")
 
 
-def test_an_event_for_a_full_link_is_refused_and_given_to_nobody() -> None:
+def test_an_event_for_a_full_link_is_refused_and_delivered_nowhere() -> None:
     broker = Middle()
     asked(broker)
     assert broker.told(FULL, "east") == [Send("west", m.Pause())]
@@ -82,7 +82,7 @@ def test_what_changed_meanwhile_comes_as_one_table() -> None:
     assert resume == Send("west", m.Resume())
 
 
-def test_a_slow_reader_is_no_reason_to_refuse() -> None:
+def test_an_event_is_not_refused_because_of_a_slow_reader() -> None:
     broker = Middle()
     asked(broker)
     assert broker.told(FULL, "bob") == []

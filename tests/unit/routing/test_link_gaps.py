@@ -55,7 +55,7 @@ def test_a_gap_is_told_after_a_crash_and_before_the_next_event() -> None:
     assert not flow.is_dropping("b")
 
 
-def test_the_gap_of_a_neighbour_that_is_none_any_more_is_not_told() -> None:
+def test_the_gap_of_a_former_neighbour_is_not_reported() -> None:
     _, disk = full_link()
     flow = Flow(["c"])
     flow.restore(disk)

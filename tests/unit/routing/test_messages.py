@@ -38,7 +38,7 @@ def test_the_bytes_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x02\x92\t\x03", b"\x01", b"\x01\x92\x63\x03", b"\x01\x92\t\xa1x"])
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_what_is_not_a_message_is_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="link 'east'"):
         m.decode(data, "east")
 

@@ -255,7 +255,7 @@ def test_an_unknown_policy_is_refused_with_a_hint() -> None:
 
 
 @pytest.mark.parametrize("texts", [("x <= 999", "x <= 500", "y = 1"), ("x <= 999", "y = 1", "x <= 2", "y = 2")])
-def test_a_client_that_changes_a_broad_filter_again_and_again_hides_nobody(texts: tuple[str, ...]) -> None:
+def test_a_client_that_changes_a_broad_filter_again_and_again_hides_no_other(texts: tuple[str, ...]) -> None:
     """A key that is free must not be that of a group which is ending: its members would stay behind another filter."""
     summary, changed = Summary(find_policy("covering").make()), Origin("c", "k")
     summary.add(changed, compile_text(texts[0], id="k"))

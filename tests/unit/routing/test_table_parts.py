@@ -243,7 +243,7 @@ def test_stale_entries_are_dropped_in_slices_across_a_restart() -> None:
     assert b.held() == {"k7": equal(7)}
 
 
-def test_a_table_that_begins_anew_replaces_the_one_under_way() -> None:
+def test_a_table_that_begins_again_replaces_the_one_under_way() -> None:
     b = Broker("b", "a")
     b.take(m.TablePart(2, 0, (entry("a", 1),)), "a")
     b.take(m.TablePart(3, 0, (entry("b", 2),)), "a")

@@ -114,7 +114,7 @@ def test_when_no_address_serves_each_problem_is_named(address: Make) -> None:
     assert said == [problem]
 
 
-def test_a_refusal_is_no_reason_to_try_another_address(address: Make) -> None:
+def test_a_refusal_does_not_lead_to_another_address(address: Make) -> None:
     holder, other = address(lambda *_: (409, {"error": "no"})), address(number)
     with pytest.raises(RefusedError, match="no"):
         HttpCalls([holder.url, other.url]).find_number("p")

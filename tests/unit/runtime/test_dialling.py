@@ -18,7 +18,7 @@ HANGS = 30.0
 
 
 async def talk_nonsense(connection: ServerConnection) -> None:
-    """Send what is no packet, and read nothing from then on."""
+    """Send bytes that do not form a packet, and read nothing from then on."""
     connection.transport.pause_reading()  # type: ignore[attr-defined]
     await connection.send(b"\x00\x00\x00\xff")
     await connection.wait_closed()

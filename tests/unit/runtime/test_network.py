@@ -39,7 +39,7 @@ def test_all_policies_deliver_the_same(policy: str) -> None:
     assert (row["policy"], row["delivered"], row["lost"], row["duplicates"]) == (policy, 3, 0, 0)
 
 
-def test_statistics_tell_who_was_suppressed_by_whom() -> None:
+def test_statistics_tell_which_subscription_suppressed_which() -> None:
     network = line()
     network.subscribe("alice", "x < 10", id="wide")
     network.subscribe("alice", "x < 5", id="narrow")

@@ -47,12 +47,12 @@ def test_an_edge_has_two_sides() -> None:
         ("", [], "1 to"),
     ],
 )
-def test_what_is_no_tree_is_refused(brokers: str, edges: list[tuple[str, str]], problem: str) -> None:
+def test_what_is_not_a_tree_is_refused(brokers: str, edges: list[tuple[str, str]], problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         Topology(tuple(brokers), tuple(edges))
 
 
-def test_what_is_no_shape_is_refused() -> None:
+def test_what_is_not_a_shape_is_refused() -> None:
     with pytest.raises(ModelError, match="balanced, line, star, random"):
         Topology.of("ring", 3)
     with pytest.raises(ModelError, match="1 to"):

@@ -85,6 +85,6 @@ def test_pins_elsewhere_are_named(rules: Path, tmp_path_factory: pytest.TempPath
 def test_pins_are_removed_that_no_checkpoint_can_ask_for(rules: Path) -> None:
     for batch in (0, 49, 50, 150):
         pinned(rules, QUERY, batch)
-    small_files(rules).create("pins/readme.txt", b"of somebody else")
+    small_files(rules).create("pins/readme.txt", b"of another writer")
     assert pinned_versions(f"{rules}/pins") == {"v000001"}
     assert small_files(f"{rules}/pins").names() == [f"{QUERY}/150.json", f"{QUERY}/50.json", "readme.txt"]

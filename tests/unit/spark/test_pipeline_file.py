@@ -67,7 +67,7 @@ def test_the_example_is_a_pipeline_with_or_without_its_comments(tmp_path: Path) 
     assert set(tomllib.loads(everything)) == set(Pipeline.__struct_fields__)
 
 
-def test_names_of_tables_are_no_paths(tmp_path: Path) -> None:
+def test_names_of_tables_are_not_paths(tmp_path: Path) -> None:
     named = 'format = "table"\npath = "rules"\n'
     found = read(tmp_path, f'[subscriptions]\n{named}[events]\npath = "e.csv"\n[deliveries]\n{named}')
     assert found.deliveries is not None

@@ -1,4 +1,4 @@
-"""Rules in Spark's workers: columns that are no single values, readers that are kept, and what readers remember."""
+"""Rules in Spark's workers: columns with several values per row, readers that are kept, and what readers remember."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_the_first_writer_wins_until_the_file_is_replaced(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["0", "b"]
 
 
-def test_what_a_killed_writer_left_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_remains_of_a_killed_writer_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = small_files(f"file://{tmp_path}")
 
     def killed(*paths: object) -> None:
