@@ -45,30 +45,30 @@ def matches_per_event(work: BoxWork) -> float:
 )
 def test_events_match_as_many_as_promised(name: str, of_a_million: tuple[float, float], slack: float) -> None:
     low, high = (rate * N / 1_000_000 for rate in of_a_million)
-    found = matches_per_event(make_boxes(name, N, N_EVENTS))
-    assert (1 - slack) * low <= found <= (1 + slack) * high
+    matches = matches_per_event(make_boxes(name, N, N_EVENTS))
+    assert (1 - slack) * low <= matches <= (1 + slack) * high
 
 
 @pytest.mark.parametrize("name", BOX_WORKS)
 def test_boxes_are_the_same_every_time(name: str) -> None:
-    one, again, other = (make_boxes(name, 500, 50, seed) for seed in (7, 7, 8))
+    first, again, other = (make_boxes(name, 500, 50, seed) for seed in (7, 7, 8))
     for field in ("lo", "hi", "points"):
-        assert np.array_equal(getattr(one, field), getattr(again, field), equal_nan=True)
-        assert not np.array_equal(getattr(one, field), getattr(other, field), equal_nan=True)
+        assert np.array_equal(getattr(first, field), getattr(again, field), equal_nan=True)
+        assert not np.array_equal(getattr(first, field), getattr(other, field), equal_nan=True)
 
 
 @pytest.mark.parametrize(
-    ("names", "known"),
+    ("names", "expected"),
     [(("uniform4", "zipf4", "sparse20", "stock"), "5542cb5146c68b19"), (("dense20", "ads122"), "7d2a0a6ea3ed88b1")],
 )
-def test_numbers_compare_across_machines_and_years(names: tuple[str, ...], known: str) -> None:
+def test_numbers_compare_across_machines_and_years(names: tuple[str, ...], expected: str) -> None:
     digest = hashlib.sha256()
     for name in names:
         work = make_boxes(name, 100, 10)
         for array in (work.lo, work.hi, work.points):
             # log and exp may differ in the last bits between libraries
             digest.update(np.char.mod("%.9g", array).tobytes())
-    assert digest.hexdigest()[:16] == known
+    assert digest.hexdigest()[:16] == expected
 
 
 @pytest.mark.parametrize("name", BOX_WORKS)
@@ -83,28 +83,28 @@ def test_boxes_are_closed_and_events_whole(name: str) -> None:
 
 def test_ads_have_gaps_that_no_bounded_side_holds() -> None:
     work = make_boxes("ads122", 2_000, 50)
-    asked = np.isfinite(work.lo)
-    assert np.array_equal(asked, np.isfinite(work.hi))
-    assert (asked.sum(axis=1) == 8).all()
-    assert 0.6 < (work.lo[asked] == work.hi[asked]).mean() < 0.8
+    bounded = np.isfinite(work.lo)
+    assert np.array_equal(bounded, np.isfinite(work.hi))
+    assert (bounded.sum(axis=1) == 8).all()
+    assert 0.6 < (work.lo[bounded] == work.hi[bounded]).mean() < 0.8
     assert (np.isfinite(work.points).sum(axis=1) == 20).all()
     assert work.events["a20"].null_count == np.isnan(work.points[:, 20]).sum() > 0
-    assert work.filled[np.isnan(work.points)].min() > work.hi[asked].max()
+    assert work.filled[np.isnan(work.points)].min() > work.hi[bounded].max()
     assert all(len(event) == 20 for event in box_events(work, range(5)))
 
 
 def test_sparse_boxes_ask_for_four_attributes() -> None:
     work = make_boxes("sparse20", 1_000, 1)
-    asked = np.isfinite(work.lo)
-    assert np.array_equal(asked, np.isfinite(work.hi))
-    assert (asked.sum(axis=1) == 4).all()
-    assert asked[:, 0].sum() > 3 * asked[:, -1].sum(), "the first attribute is asked for more often"
+    bounded = np.isfinite(work.lo)
+    assert np.array_equal(bounded, np.isfinite(work.hi))
+    assert (bounded.sum(axis=1) == 4).all()
+    assert bounded[:, 0].sum() > 3 * bounded[:, -1].sum(), "the first attribute is asked for more often"
 
 
 def test_texts_are_the_same_every_time() -> None:
-    one, again = make_texts(300, 40), make_texts(300, 40)
-    assert one.texts == again.texts
-    assert one.events.equals(again.events)
+    first, again = make_texts(300, 40), make_texts(300, 40)
+    assert first.texts == again.texts
+    assert first.events.equals(again.events)
 
 
 def test_texts_are_mixed_as_promised() -> None:

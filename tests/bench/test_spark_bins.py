@@ -16,14 +16,14 @@ def work(name: str) -> BoxesAndEvents:
 
 def met(boxes: BoxesAndEvents, bins: Bins) -> tuple[np.ndarray, np.ndarray]:
     """Return how many cells each box is copied to, and which events look into one of them."""
-    copies, found = np.ones(len(boxes.lo)), np.ones((len(boxes.points), len(boxes.lo)), bool)
+    copies, meets = np.ones(len(boxes.lo)), np.ones((len(boxes.points), len(boxes.lo)), bool)
     for cut in bins.cuts:
         axis = boxes.names.index(cut.name)
         lo, hi = np.maximum(boxes.lo[:, axis], cut.low), np.minimum(boxes.hi[:, axis], cut.high)
-        first, last, own = (np.floor((one - cut.low) / cut.size) for one in (lo, hi, boxes.points[:, axis, None]))
+        first, last, own = (np.floor((bound - cut.low) / cut.size) for bound in (lo, hi, boxes.points[:, axis, None]))
         copies *= np.where(lo <= hi, last - first + 1, 0)
-        found &= (lo <= hi) & (first <= own) & (own <= last)
-    return copies, found
+        meets &= (lo <= hi) & (first <= own) & (own <= last)
+    return copies, meets
 
 
 #: Works whose events have every attribute: there are no bins for missing values.
@@ -41,10 +41,10 @@ def test_every_pair_shares_a_bin_and_the_estimates_are_near(name: str) -> None:
     pairs = ((boxes.lo <= points) & (points <= boxes.hi)).all(axis=2)
     assert pairs.any()
     for bins in plan_bins(boxes):
-        copies, found = met(boxes, bins)
-        assert not (pairs & ~found).any()
+        copies, meets = met(boxes, bins)
+        assert not (pairs & ~meets).any()
         assert copies.sum() == pytest.approx(bins.copies, rel=0.01)
-        assert found.sum() / len(boxes.points) == pytest.approx(bins.candidates, rel=0.01)
+        assert meets.sum() / len(boxes.points) == pytest.approx(bins.candidates, rel=0.01)
 
 
 def test_uniform_boxes_are_cut_on_all_attributes_and_open_sides_cost_copies() -> None:

@@ -25,15 +25,15 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser; without one the tests are not run here, and fail in CI, where `make setup-ci` brings it."""
-    found = next((path for path in map(shutil.which, NAMES) if path), None)
-    if found is None:
+    program = next((path for path in map(shutil.which, NAMES) if path), None)
+    if program is None:
         if os.environ.get("CI"):
             pytest.fail("Chromium is not installed: make setup-ci")
         pytest.skip("not run: Chromium is not installed (make setup-ci)")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
@@ -45,11 +45,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     schema = directory / "schema.json"
     schema.write_text(Schema.from_arrow(earthquakes()).to_json())
     config = f'name = "demo"\ndata = "{directory / "data"}"\nschema = "{schema}"\n'
-    with running(BrokerProcess(directory / "broker", config)) as (one,):
+    with running(BrokerProcess(directory / "broker", config)) as (started,):
         for id, text in quake_subscriptions():
-            assert ask(f"{one.url}/v1/subscriptions", "POST", {"id": id, "filter": text}).status == 201
-        assert ask(f"{one.url}/v1/events", "POST", quakes(400)).status == 200
-        yield one
+            assert ask(f"{started.url}/v1/subscriptions", "POST", {"id": id, "filter": text}).status == 201
+        assert ask(f"{started.url}/v1/events", "POST", quakes(400)).status == 200
+        yield started
 
 
 def quakes(n: int) -> list[dict[str, Any]]:
@@ -65,12 +65,12 @@ def quakes(n: int) -> list[dict[str, Any]]:
 def page(chromium: Any) -> Iterator[Any]:
     """A page that notes what the browser complains about; a refused script or style fails the test."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    one = context.new_page()
-    one.set_default_timeout(30_000)
+    tab = context.new_page()
+    tab.set_default_timeout(30_000)
     complaints: list[str] = []
-    one.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    one.on("pageerror", lambda error: complaints.append(str(error)))
-    one.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}") or dialog.dismiss())
-    one.complaints = complaints
-    yield one
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}") or dialog.dismiss())
+    tab.complaints = complaints
+    yield tab
     context.close()

@@ -20,9 +20,9 @@ NAMES = ("<img src=x onerror=alert(1)>", "<script>alert(2)</script>", '"><svg on
 def test_the_name_of_a_client_is_text(page: Any, broker: BrokerProcess) -> None:
     for name in NAMES:
         with tamis.connect(broker.url, client=name) as client:
-            heard = client.subscribe("mag > 9.5", id=f"of {name}")
+            deliveries = client.subscribe("mag > 9.5", id=f"of {name}")
             client.publish({"mag": 9.9, "place": "nowhere"})
-            next(iter(heard)).ack()
+            next(iter(deliveries)).ack()
             for view in ("live", "subscriptions"):
                 page.goto(f"{broker.url}/#{view}")
                 page.reload()
@@ -31,4 +31,4 @@ def test_the_name_of_a_client_is_text(page: Any, broker: BrokerProcess) -> None:
                 expect(page.locator("main")).to_contain_text(name)
                 for tag in ("img[src=x]", "main script", "svg[onload]"):
                     assert page.locator(tag).count() == 0
-    assert [one for one in page.complaints if "dialog" in one or "Refused" in one] == []
+    assert [complaint for complaint in page.complaints if "dialog" in complaint or "Refused" in complaint] == []

@@ -37,12 +37,12 @@ def statistics(broker: BrokerProcess) -> Any:
 def test_live_shows_the_numbers_of_the_interface(page: Any, broker: BrokerProcess) -> None:
     page.goto(f"{broker.url}/#live")
     expect(page.locator("[data-number=events]")).not_to_have_attribute("data-value", "0")
-    told = statistics(broker)
+    numbers = statistics(broker)
     for name, value in {
-        "events": told["totals"]["events"],
-        "deliveries": told["totals"]["deliveries"],
-        "subscriptions": told["now"]["subscriptions"],
-        "waiting": told["now"]["waiting"],
+        "events": numbers["totals"]["events"],
+        "deliveries": numbers["totals"]["deliveries"],
+        "subscriptions": numbers["now"]["subscriptions"],
+        "waiting": numbers["now"]["waiting"],
     }.items():
         assert page.get_attribute(f"[data-number={name}]", "data-value") == str(value), name
     assert page.complaints == []
@@ -55,8 +55,8 @@ def test_a_delivery_is_inspected(page: Any, broker: BrokerProcess) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("#matched")
     newest = ask(f"{broker.url}/v1/deliveries?limit=1").json["deliveries"][0]
-    asked = {"event": newest["event"], "namespace": newest["namespace"]}
-    count = ask(f"{broker.url}/v1/matches", "POST", asked).json["count"]
+    question = {"event": newest["event"], "namespace": newest["namespace"]}
+    count = ask(f"{broker.url}/v1/matches", "POST", question).json["count"]
     assert page.inner_text("#matched") == f"{count} subscriptions match"
     assert page.locator("#inspected .condition.good").count() > 0
     assert page.get_attribute("button[aria-pressed]", "aria-pressed") == "true", "it pauses while an event is shown"
@@ -66,9 +66,9 @@ def test_a_filter_is_tried_while_it_is_written(page: Any, broker: BrokerProcess)
     page.goto(f"{broker.url}/#subscriptions")
     page.fill("textarea", "mag >= 2.5 AND depth < 10")
     page.wait_for_selector("#matched-count")
-    told = ask(f"{broker.url}/v1/trial", "POST", {"filter": "mag >= 2.5 AND depth < 10"}).json
-    assert page.get_attribute("#matched-count", "data-value") == str(told["matched"])
-    assert told["matched"] == sum(q.get("mag", 0) >= 2.5 and q.get("depth", 99) < 10 for q in quakes(400))
+    reply = ask(f"{broker.url}/v1/trial", "POST", {"filter": "mag >= 2.5 AND depth < 10"}).json
+    assert page.get_attribute("#matched-count", "data-value") == str(reply["matched"])
+    assert reply["matched"] == sum(q.get("mag", 0) >= 2.5 and q.get("depth", 99) < 10 for q in quakes(400))
     page.fill("textarea", "mag >= 5.5")
     expect(page.locator("#covered-by")).to_contain_text("moderate")
     page.fill("textarea", "mag >> 5")
@@ -143,38 +143,40 @@ def test_policies_are_compared(page: Any, broker: BrokerProcess) -> None:
     page.wait_for_selector("#comparison tbody tr", timeout=120_000)
     rows = [row.split("\t") for row in page.inner_text("#comparison tbody").strip().split("\n")]
     shown = {cells[0]: [int(cell.replace(",", "")) for cell in cells[2:]] for cells in rows}
-    told = ask(f"{broker.url}/v1/comparison", "POST", {"brokers": 3}).json["policies"]
+    policies = ask(f"{broker.url}/v1/comparison", "POST", {"brokers": 3}).json["policies"]
     fields = ("delivered", "lost", "subscription_messages", "subscription_bytes", "event_messages", "false_positives")
-    assert {one["policy"]: [one[name] for name in fields] for one in told} == {k: v[:6] for k, v in shown.items()}
+    assert {policy["policy"]: [policy[name] for name in fields] for policy in policies} == {
+        k: v[:6] for k, v in shown.items()
+    }
     assert {cells[1] for cells in shown.values()} == {0}
-    assert {cells[0] for cells in shown.values()} == {told[0]["delivered"]}, "all deliver the same"
-    on, off = ({one["policy"]: one for one in told}[name] for name in ("covering", "every"))
+    assert {cells[0] for cells in shown.values()} == {policies[0]["delivered"]}, "all deliver the same"
+    on, off = ({policy["policy"]: policy for policy in policies}[name] for name in ("covering", "every"))
     sentence = f"{on['subscription_messages']:,} updates instead of {off['subscription_messages']:,}"
     assert sentence in page.inner_text("#saved")
 
-    check_trees(page, {one["policy"]: one for one in told})
+    check_trees(page, {policy["policy"]: policy for policy in policies})
 
 
-def check_trees(page: Any, told: dict[str, Any]) -> None:
+def check_trees(page: Any, policies: dict[str, Any]) -> None:
     """The tree of covering is shown first; that of the peers when its row is chosen."""
-    covering = told["covering"]
+    covering = policies["covering"]
     assert page.locator("#chosen-policy [data-node]").count() == 3
     assert page.locator("#chosen-policy line.up").count() == len(covering["links"]) // 2
     links = page.locator("#chosen-policy table").first.locator("tbody tr").all_inner_texts()
     assert [int(row.split("\t")[2].replace(",", "")) for row in links] == [
-        one["table_entries"] for one in covering["links"]
+        link["table_entries"] for link in covering["links"]
     ]
     first = covering["links"][0]["because"][0]
     because = page.locator("#chosen-policy table").nth(1).locator("tbody tr").first.inner_text().split("\t")
     assert because == [first["id"], "b1 to b2", ", ".join(first["covered_by"])]
     page.click("#comparison tr:has-text('drtree')")
-    seats = told["drtree"]["seats"]
-    assert {one.get_attribute("data-seat") for one in page.locator("[data-seat]").all()} == {
-        one["name"] for one in seats
+    seats = policies["drtree"]["seats"]
+    assert {circle.get_attribute("data-seat") for circle in page.locator("[data-seat]").all()} == {
+        seat["name"] for seat in seats
     }
-    own = sum(len(one["children"]) for one in seats)
+    own = sum(len(seat["children"]) for seat in seats)
     assert page.locator("line.own").count() == own, "the owner of a node is its own child"
-    assert page.locator("line.child").count() + own == sum(len(row) for one in seats for row in one["children"])
+    assert page.locator("line.child").count() + own == sum(len(row) for seat in seats for row in seat["children"])
     assert page.complaints == []
 
 
@@ -189,8 +191,8 @@ def test_links_and_what_stands_for_a_subscription(page: Any, tmp_path: Path) -> 
         page.fill("[aria-label=Subscription]", "narrow")
         page.click("main button:has-text('Look')")
         expect(page.locator("#forwarding")).to_contain_text("covered by")
-        told = ask(f"{a.url}/v1/explain", "POST", {"id": "narrow"}).json["links"]
-        assert told[0]["reason"] in page.inner_text("#forwarding")
+        links = ask(f"{a.url}/v1/explain", "POST", {"id": "narrow"}).json["links"]
+        assert links[0]["reason"] in page.inner_text("#forwarding")
         assert b.url != a.url
 
 
@@ -215,7 +217,7 @@ def test_nothing_from_outside_is_read_as_markup(page: Any, broker: BrokerProcess
     page.fill("[aria-label=Filter]", XSS[0])
     page.click("main button:has-text('Explain')")
     page.wait_for_selector("#explanation .problem")
-    assert [one for one in page.complaints if "dialog" in one or "Refused" in one] == []
+    assert [complaint for complaint in page.complaints if "dialog" in complaint or "Refused" in complaint] == []
     from urllib.parse import quote
 
     for id in made:
@@ -336,14 +338,14 @@ def test_a_narrow_table_hides_nothing(chromium: Any, broker: BrokerProcess) -> N
 
 def a_comparison(brokers: int) -> dict[str, Any]:
     """What a broker answers for a binary tree of brokers, and for peers in three levels of three."""
-    pairs = [(f"b{one // 2}", f"b{one}") for one in range(2, brokers + 1)]
+    pairs = [(f"b{number // 2}", f"b{number}") for number in range(2, brokers + 1)]
     links = [
         {"source": a, "target": b, "updates": 12, "table_entries": 10_000, "events": 12_345, "false_positives": 7}
         | {"withheld": 1, "because": [{"id": "a-rather-long-name", "covered_by": ["another-rather-long-name"]}]}
         for pair in pairs
         for a, b in (pair, pair[::-1])
     ]
-    names = [f"subscription-{one}/client-{one % 5}" for one in range(27)]
+    names = [f"subscription-{number}/client-{number % 5}" for number in range(27)]
     seats = []
     for number, name in enumerate(names):
         depth = next(level for level in (3, 2, 1, 0) if number % 3**level == 0)
@@ -374,7 +376,7 @@ def test_large_trees_are_read_at_every_width(chromium: Any, broker: BrokerProces
         page.click(f"#comparison tr:has-text('{policy}')")
         assert page.evaluate(TOO_WIDE) == [], policy
         page.screenshot(path=str(SHOTS / f"large-{policy}-{width}.png"), full_page=True)
-    seats = {one.get_attribute("data-seat") for one in page.locator("[data-seat]").all()}
+    seats = {circle.get_attribute("data-seat") for circle in page.locator("[data-seat]").all()}
     assert len(seats) == 27
     context.close()
 

@@ -25,16 +25,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 
 
 def test_the_map_shows_what_the_answer_counts(page: Any, demo: tuple[Path, Any]) -> None:
-    path, told = demo
-    assert told["map"] == str(path)
+    path, summary = demo
+    assert summary["map"] == str(path)
     page.goto(path.as_uri())
-    assert page.get_attribute("#numbers", "data-matches") == str(told["matches"])
-    assert page.locator(".dot").count() == told["events"]
-    assert page.locator("#subscriptions button").count() == told["subscriptions"]
-    for one in told["top"]:
-        page.click(f"[data-id='{one['id']}']")
-        assert page.locator(".dot:not(.rest)").count() == one["matches"]
-        assert page.inner_text("#filter") == one["filter"]
+    assert page.get_attribute("#numbers", "data-matches") == str(summary["matches"])
+    assert page.locator(".dot").count() == summary["events"]
+    assert page.locator("#subscriptions button").count() == summary["subscriptions"]
+    for row in summary["top"]:
+        page.click(f"[data-id='{row['id']}']")
+        assert page.locator(".dot:not(.rest)").count() == row["matches"]
+        assert page.inner_text("#filter") == row["filter"]
     assert page.complaints == []
 
 

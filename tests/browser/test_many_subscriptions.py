@@ -24,17 +24,17 @@ SCHEMA = tamis.Schema({"mag": tamis.Number(), "depth": tamis.Number(), "lon": ta
 
 def rules() -> list[dict[str, Any]]:
     rng = random.Random(7)
-    found = []
+    listed = []
     for number in range(MANY):
         mag, lon = rng.uniform(-1, 8), rng.uniform(-180, 170)
         text = f"mag BETWEEN {mag:.3f} AND {mag + 2:.3f} AND lon BETWEEN {lon:.2f} AND {lon + 9:.2f}"
-        found.append({"id": f"rule-{number:04}", "filter": text, "least": round(mag, 3)})
-    return found
+        listed.append({"id": f"rule-{number:04}", "filter": text, "least": round(mag, 3)})
+    return listed
 
 
 async def subscribe_to_all(url: str) -> None:
     async with connect(url, client="crowd") as client:
-        await asyncio.gather(*(client.subscribe(one["filter"], id=one["id"], durable=True) for one in rules()))
+        await asyncio.gather(*(client.subscribe(rule["filter"], id=rule["id"], durable=True) for rule in rules()))
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     schema = directory / "schema.json"
     schema.write_text(SCHEMA.to_json())
     config = f'name = "crowded"\ndata = "{directory / "data"}"\nschema = "{schema}"\n'
-    with running(BrokerProcess(directory / "broker", config)) as (one,):
+    with running(BrokerProcess(directory / "broker", config)) as (started,):
         # In a thread: the browser's driver has a loop of its own in this one.
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(lambda: asyncio.run(subscribe_to_all(one.url))).result()
-        assert ask(f"{one.url}/v1/events", "POST", quakes(100)).status == 200
-        yield one
+            pool.submit(lambda: asyncio.run(subscribe_to_all(started.url))).result()
+        assert ask(f"{started.url}/v1/events", "POST", quakes(100)).status == 200
+        yield started
 
 
 def test_pages_and_search(page: Any, crowded: BrokerProcess) -> None:
@@ -59,9 +59,9 @@ def test_pages_and_search(page: Any, crowded: BrokerProcess) -> None:
     expect(page.locator("main")).to_contain_text("1 to 50")
     page.click("main button:has-text('Next page')")
     expect(page.locator("main")).to_contain_text("51 to 100")
-    told = ask(f"{crowded.url}/v1/subscriptions?limit=50&after=50").json["subscriptions"]
-    shown = [one.get_attribute("aria-label").removeprefix("Delete ") for one in rows.all()]
-    assert shown == [one["id"] for one in told]
+    subscriptions = ask(f"{crowded.url}/v1/subscriptions?limit=50&after=50").json["subscriptions"]
+    shown = [row.get_attribute("aria-label").removeprefix("Delete ") for row in rows.all()]
+    assert shown == [subscription["id"] for subscription in subscriptions]
     page.fill("[aria-label=Search]", "RULE-2777")
     expect(rows).to_have_count(1)
     expect(page.locator("[aria-label='Delete rule-2777']")).to_be_visible()
@@ -73,7 +73,7 @@ def test_pages_and_search(page: Any, crowded: BrokerProcess) -> None:
 
 
 def test_covering_is_counted_among_all(page: Any, crowded: BrokerProcess) -> None:
-    wanted = sum(one["least"] >= 7 for one in rules())
+    wanted = sum(rule["least"] >= 7 for rule in rules())
     page.goto(f"{crowded.url}/#subscriptions")
     page.fill("textarea", "mag >= 7")
     expect(page.locator("#covers")).to_contain_text(f"It covers {wanted:,} subscriptions")
@@ -91,9 +91,9 @@ def test_covering_is_counted_among_all(page: Any, crowded: BrokerProcess) -> Non
 
 def test_who_gets_an_event_is_what_the_filters_say(crowded: BrokerProcess) -> None:
     event = {"mag": 5.5, "lon": 10.0}
-    told = ask(f"{crowded.url}/v1/matches", "POST", {"event": event}).json
+    reply = ask(f"{crowded.url}/v1/matches", "POST", {"event": event}).json
     engine = tamis.Engine(SCHEMA, matcher="linear")
-    for one in rules():
-        engine.subscribe(one["filter"], id=one["id"])
-    assert [one["id"] for one in told["subscriptions"]] == engine.match(event)
-    assert told["count"] == len(told["subscriptions"])
+    for rule in rules():
+        engine.subscribe(rule["filter"], id=rule["id"])
+    assert [subscription["id"] for subscription in reply["subscriptions"]] == engine.match(event)
+    assert reply["count"] == len(reply["subscriptions"])

@@ -46,10 +46,10 @@ def uri(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def engine(*texts: str) -> tamis.Engine:
-    found = tamis.Engine()
+    built = tamis.Engine()
     for text in texts:
-        found.subscribe(text, id=text)
-    return found
+        built.subscribe(text, id=text)
+    return built
 
 
 def test_an_engine_comes_back(uri: str) -> None:
@@ -120,12 +120,12 @@ def test_a_writer_that_is_killed_leaves_no_version(uri: str, proxy: Proxy) -> No
     assert killed.returncode == -9, killed.stderr
     assert snapshot.versions(uri) == [f"{uri}/v000001"]
     store = object_store.open_store(uri)
-    homes = {one.name.partition("/")[0] for one in store.list() if one.name.startswith("parts-")}
+    homes = {entry.name.partition("/")[0] for entry in store.list() if entry.name.startswith("parts-")}
     assert len(homes) == 2
     assert snapshot.prune(uri, keep=1) == []  # within the grace the writer may still be at work
-    assert {one.name.partition("/")[0] for one in store.list() if one.name.startswith("parts-")} == homes
+    assert {entry.name.partition("/")[0] for entry in store.list() if entry.name.startswith("parts-")} == homes
     snapshot.prune(uri, keep=1, grace=0)
-    assert len({one.name.partition("/")[0] for one in store.list() if one.name.startswith("parts-")}) == 1
+    assert len({entry.name.partition("/")[0] for entry in store.list() if entry.name.startswith("parts-")}) == 1
     assert tamis.Engine.load(uri).match({"price": 5}) == ["price < 10"]
 
 
@@ -165,7 +165,7 @@ def test_each_file_is_fetched_once_and_checked(uri: str, proxy: Proxy, monkeypat
     place = Path(os.environ["TAMIS_SNAPSHOT_CACHE"])
     assert place.stat().st_mode & 0o077 == 0
     store = object_store.open_store(uri)
-    [arrays] = [one.name for one in store.list() if one.name.endswith(".arrays")]
+    [arrays] = [entry.name for entry in store.list() if entry.name.endswith(".arrays")]
     data = store.read(arrays, 1 << 30)
     assert data is not None
     store.replace(arrays, data[:-1] + bytes([data[-1] ^ 1]))
@@ -181,7 +181,7 @@ def test_the_cache_has_a_limit(uri: str, monkeypatch: pytest.MonkeyPatch) -> Non
         assert tamis.Engine.load(uri).match({"price": 0}) == [f"price < {number + 1}"]
     kept = Path(os.environ["TAMIS_SNAPSHOT_CACHE"])
     assert len(list((kept / "versions").iterdir())) == 1
-    assert {one.stat().st_nlink for one in (kept / "objects").iterdir()} == {2}
+    assert {path.stat().st_nlink for path in (kept / "objects").iterdir()} == {2}
     assert cache.fetch_version(str(snapshot.newest(uri))).is_dir()
 
 

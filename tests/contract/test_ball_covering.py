@@ -66,41 +66,47 @@ class BallCoveringMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.index = INDEXES[self.name]()
-        self.known: dict[int, Subscription] = {}
+        self.stored: dict[int, Subscription] = {}
         self.next_row = 0
 
     @rule(target=rows, node=mixed)
     def add(self, node: Node) -> int:
         row, self.next_row = self.next_row, self.next_row + 1
         self.index.add(row, compiled(node))
-        self.known[row] = compiled(node)
+        self.stored[row] = compiled(node)
         return row
 
     @rule(row=consumes(rows))
     def remove(self, row: int) -> None:
         self.index.remove(row)
-        del self.known[row]
+        del self.stored[row]
         with pytest.raises(KeyError):
             self.index.remove(row)
 
     @rule(node=mixed)
     def find_cover(self, node: Node) -> None:
-        asked = compiled(node)
-        covers = [row for row, one in self.known.items() if is_covered(asked.filters, one.filters)]
-        found = self.index.find_cover(asked)
-        assert (found in covers) if covers else found is None
+        question = compiled(node)
+        covers = [
+            row for row, subscription in self.stored.items() if is_covered(question.filters, subscription.filters)
+        ]
+        cover = self.index.find_cover(question)
+        assert (cover in covers) if covers else cover is None
         if Guarantee.COMPLETE in self.index.guarantee:
-            assert found == min(covers, default=None)
+            assert cover == min(covers, default=None)
 
     @rule(node=mixed)
     def find_covered(self, node: Node) -> None:
-        asked = compiled(node)
-        covered = [row for row, one in sorted(self.known.items()) if is_covered(one.filters, asked.filters)]
-        assert self.index.find_covered(asked).tolist() == covered
+        question = compiled(node)
+        covered = [
+            row
+            for row, subscription in sorted(self.stored.items())
+            if is_covered(subscription.filters, question.filters)
+        ]
+        assert self.index.find_covered(question).tolist() == covered
 
     @invariant()
     def counts(self) -> None:
-        assert len(self.index) == len(self.known) == self.index.statistics().size
+        assert len(self.index) == len(self.stored) == self.index.statistics().size
 
 
 @pytest.mark.parametrize("name", INDEXES)
@@ -119,12 +125,12 @@ def test_soak_covering_of_balls_misses_none(name: str, part: int) -> None:
 
 def test_many_are_asked_together_as_one_by_one() -> None:
     nodes = [WithinBall("look", (float(x), float(y)), r) for x in range(4) for y in range(4) for r in (1.0, 2.0)]
-    asked = [compiled(node) for node in [*nodes, And((nodes[0], Compare("x", "<", 1))), Compare("x", "<", 1)]]
+    questions = [compiled(node) for node in [*nodes, And((nodes[0], Compare("x", "<", 1))), Compare("x", "<", 1)]]
     for pick in ("smallest", "largest"):
         index = ProjectionIndex(pick=pick)
-        for row, one in enumerate(asked[::3]):
-            index.add(row, one)
-        assert index.find_covers_of(asked) == [index.find_cover(one) for one in asked]
+        for row, question in enumerate(questions[::3]):
+            index.add(row, question)
+        assert index.find_covers_of(questions) == [index.find_cover(question) for question in questions]
 
 
 def test_statistics_tell_the_way() -> None:

@@ -21,7 +21,7 @@ from tamis.model.tables import SubscriptionTable
 from tamis.model.types import Number, String
 from tests.contract.strategies import SCHEMA, compiled, few, nodes, scalar_world
 
-WORLD = [SCHEMA.event(one) for one in scalar_world()][::7]  # a seventh: the cells repeat along every axis
+WORLD = [SCHEMA.event(values) for values in scalar_world()][::7]  # a seventh: the cells repeat along every axis
 
 #: Every registered index as it comes, and those that can be told more.
 MAKERS = {name: CoveringOptions(SCHEMA) for name in COVERING_INDEXES}
@@ -79,22 +79,22 @@ class CoveringMachine(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def find_cover(self, node: Node) -> None:
-        found = self.index.find_cover(compiled(node))
+        cover = self.index.find_cover(compiled(node))
         true_covers = [row for row, tree in self.trees.items() if _covers(tree, node)]
-        if found is not None:
-            assert _matched(node) <= _matched(self.trees[found])
-            assert found in true_covers
+        if cover is not None:
+            assert _matched(node) <= _matched(self.trees[cover])
+            assert cover in true_covers
         if Guarantee.COMPLETE in self.index.guarantee:
-            assert found == min(true_covers, default=None)
+            assert cover == min(true_covers, default=None)
 
     @rule(node=nodes)
     def find_covered(self, node: Node) -> None:
-        found = self.index.find_covered(compiled(node)).tolist()
-        assert found == sorted(set(found))
-        for row in found:
+        covered = self.index.find_covered(compiled(node)).tolist()
+        assert covered == sorted(set(covered))
+        for row in covered:
             assert _matched(self.trees[row]) <= _matched(node)
         if Guarantee.COMPLETE in self.index.guarantee:
-            assert found == [r for r, t in sorted(self.trees.items()) if _covers(node, t)]
+            assert covered == [r for r, t in sorted(self.trees.items()) if _covers(node, t)]
 
     @rule()
     def remove_what_is_not_there(self) -> None:
@@ -128,9 +128,9 @@ def test_what_is_covered_though_its_box_says_less(name: str, options: CoveringOp
     texts = ["s LIKE 'a_%z'", "x = 1 AND s LIKE 'a_%z'", "s LIKE 'a_%z' OR s = 'ab'", "s LIKE '_b%'", "s > 'c'"]
     for row, text in enumerate(texts):
         index.add(row, compile_text(text, schema, id=row))
-    asked = compile_text("s >= 'a' AND s < 'b'", schema)
-    found = index.find_covered(asked).tolist()
-    assert found == [0, 1, 2] or (Guarantee.COMPLETE not in index.guarantee and set(found) <= {0, 1, 2})
+    question = compile_text("s >= 'a' AND s < 'b'", schema)
+    covered = index.find_covered(question).tolist()
+    assert covered == [0, 1, 2] or (Guarantee.COMPLETE not in index.guarantee and set(covered) <= {0, 1, 2})
 
 
 @each_index
@@ -162,22 +162,22 @@ def few_boxes(rng: np.random.Generator, n: int) -> SubscriptionTable:
 @pytest.mark.parametrize("seed", range(3))
 def test_tables_of_boxes_are_answered_as_one_by_one(name: str, options: CoveringOptions, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    stored, asked = few_boxes(rng, 60), few_boxes(rng, 40)
+    stored, questions = few_boxes(rng, 60), few_boxes(rng, 40)
     index, oracle = make(name, options), LinearCovering()
-    for one in (index, oracle):
-        one.add(1, compiled(Compare("x", "<", 3)))
-        one.add_boxes(np.arange(2, 122, 2).astype(np.int32), stored)
-        one.remove(20)
-    found, truth = index.find_covers(asked), oracle.find_covers(asked)
-    inside, true_inside = index.find_covered_each(asked), oracle.find_covered_each(asked)
-    for i in range(len(asked)):
-        covers = {r for r, s in oracle.items() if is_covered(asked.box_subscription(i, i).filters, s.filters)}
-        assert found[i] == -1 or found[i] in covers
-        mine, true = (one.rows[one.offsets[i] : one.offsets[i + 1]].tolist() for one in (inside, true_inside))
+    for strategy in (index, oracle):
+        strategy.add(1, compiled(Compare("x", "<", 3)))
+        strategy.add_boxes(np.arange(2, 122, 2).astype(np.int32), stored)
+        strategy.remove(20)
+    cover, truth = index.find_covers(questions), oracle.find_covers(questions)
+    inside, true_inside = index.find_covered_each(questions), oracle.find_covered_each(questions)
+    for i in range(len(questions)):
+        covers = {r for r, s in oracle.items() if is_covered(questions.box_subscription(i, i).filters, s.filters)}
+        assert cover[i] == -1 or cover[i] in covers
+        mine, true = (runs.rows[runs.offsets[i] : runs.offsets[i + 1]].tolist() for runs in (inside, true_inside))
         assert mine == sorted(mine)
         assert set(mine) <= set(true)
     if Guarantee.COMPLETE in index.guarantee:
-        assert np.array_equal(found, truth)
+        assert np.array_equal(cover, truth)
         assert np.array_equal(inside.offsets, true_inside.offsets)
         assert np.array_equal(inside.rows, true_inside.rows)
 
@@ -190,14 +190,14 @@ def test_soak_covering_a_million_random_boxes(name: str, part: int) -> None:
     rng = np.random.default_rng(part)
     wrong = missed = 0
     for _ in range(10):
-        stored, asked = few_boxes(rng, 400), few_boxes(rng, 10_000)
+        stored, questions = few_boxes(rng, 400), few_boxes(rng, 10_000)
         index = make(name, CoveringOptions(SCHEMA, epsilon=0.05))
         index.add_boxes(np.arange(400, dtype=np.int32), stored)
-        found = index.find_covers(asked)
-        (lo, hi), (low, high) = stored.corners(), asked.corners()
+        homes = index.find_covers(questions)
+        (lo, hi), (low, high) = stored.corners(), questions.corners()
         covers = ((lo[None] <= low[:, None]) & (hi[None] >= high[:, None])).all(axis=2)
-        wrong += int((found >= 0).sum()) - int(covers[np.flatnonzero(found >= 0), found[found >= 0]].sum())
+        wrong += int((homes >= 0).sum()) - int(covers[np.flatnonzero(homes >= 0), homes[homes >= 0]].sum())
         least = np.where(covers.any(axis=1), covers.argmax(axis=1), -1)
-        missed += int((found != least).sum())
+        missed += int((homes != least).sum())
     assert wrong == 0
     assert name != "exact" or missed == 0

@@ -118,14 +118,16 @@ def run_history(world: str, seed: int, rounds: int) -> tuple[int, int, int]:
             if row in oracle._subscriptions:
                 index.remove(row)
                 oracle.remove(row)
-        asked = drawn(content, rng, world, 30)
-        asked = asked.take(sorted(rng.sample(range(30), 25)))
-        n_columns += len(asked) - len(asked.others)
-        n_shaped += len(asked.others) - len(shapes.group_by_shape(asked.subscriptions, asked.others)[1])
-        covers = [oracle.find_cover(Subscription("q", one.filters)) for one in asked.subscriptions]
-        assert index.batches.find_covers(asked).tolist() == [-1 if row is None else row for row in covers]
-        covered = [oracle.find_covered(Subscription("q", one.filters)).tolist() for one in asked.subscriptions]
-        assert [rows.tolist() for rows in index.batches.find_covered(asked)] == covered
+        questions = drawn(content, rng, world, 30)
+        questions = questions.take(sorted(rng.sample(range(30), 25)))
+        n_columns += len(questions) - len(questions.others)
+        n_shaped += len(questions.others) - len(shapes.group_by_shape(questions.subscriptions, questions.others)[1])
+        covers = [oracle.find_cover(Subscription("q", question.filters)) for question in questions.subscriptions]
+        assert index.batches.find_covers(questions).tolist() == [-1 if row is None else row for row in covers]
+        covered = [
+            oracle.find_covered(Subscription("q", question.filters)).tolist() for question in questions.subscriptions
+        ]
+        assert [rows.tolist() for rows in index.batches.find_covered(questions)] == covered
         n_covers += sum(row is not None for row in covers)
     index.check_invariants()
     return n_covers, n_columns, n_shaped

@@ -45,7 +45,7 @@ def moment_text(rng: random.Random) -> str:
 
 
 def set_text(rng: random.Random) -> str:
-    names = ", ".join(f"'{one}'" for one in rng.sample(NAMES, rng.randint(1, 3)))
+    names = ", ".join(f"'{name}'" for name in rng.sample(NAMES, rng.randint(1, 3)))
     numbers = ", ".join(map(str, rng.sample(range(6), rng.randint(1, 3))))
     return rng.choice([f"name IN ({names})", f"x IN ({numbers})", f"name NOT IN ({names})", f"name IN ({names})"])
 
@@ -71,9 +71,11 @@ def pattern_text(rng: random.Random) -> str:
 
 def word_text(rng: random.Random) -> str:
     first, second = rng.choice(WORDS), rng.choice(WORDS)
-    one = rng.choice([f"%{first}%", f"{first}%", f"%{first}", f"%{first}%{second}%", f"_{first}%", first])
+    pattern = rng.choice([f"%{first}%", f"{first}%", f"%{first}", f"%{first}%{second}%", f"_{first}%", first])
     forms = ["name LIKE '{}'", "name LIKE '{}'", "name ILIKE '{}'", "name NOT LIKE '{}'"]
-    return rng.choice([*(form.format(one) for form in forms), f"name MATCHES '.*{first}(s|x)?'", f"name = '{first}'"])
+    return rng.choice(
+        [*(form.format(pattern) for form in forms), f"name MATCHES '.*{first}(s|x)?'", f"name = '{first}'"]
+    )
 
 
 def missing_text(rng: random.Random) -> str:
@@ -126,21 +128,21 @@ def run_history(kind: str, seed: int, questions: int) -> int:
         rows = [3 * row + place for place in range(len(more))]
         rng.shuffle(rows)  # the least row is not the first that came
         index.add_many(rows, more)
-        for number, one in zip(rows, more, strict=True):
-            oracle.add(number, one)
+        for number, subscription in zip(rows, more, strict=True):
+            oracle.add(number, subscription)
         living += rows
         while len(living) > 24:
-            gone = living.pop(rng.randrange(len(living)))
-            index.remove(gone)
-            oracle.remove(gone)
-        asked = [drawn(kind, rng) for _ in range(3)]
-        covers = [oracle.find_cover(one) for one in asked]
-        told = f"{kind} {seed}, row {row}"
-        assert index.find_cover_many(asked).tolist() == [-1 if one is None else one for one in covers], told
-        assert index.find_cover(asked[0]) == covers[0], told
-        covered = oracle.find_covered(asked[0]).tolist()
-        assert index.find_covered(asked[0]).tolist() == covered, told
-        answers += len(covered) + sum(one is not None for one in covers)
+            removed = living.pop(rng.randrange(len(living)))
+            index.remove(removed)
+            oracle.remove(removed)
+        batch = [drawn(kind, rng) for _ in range(3)]
+        covers = [oracle.find_cover(question) for question in batch]
+        context = f"{kind} {seed}, row {row}"
+        assert index.find_cover_many(batch).tolist() == [-1 if cover is None else cover for cover in covers], context
+        assert index.find_cover(batch[0]) == covers[0], context
+        covered = oracle.find_covered(batch[0]).tolist()
+        assert index.find_covered(batch[0]).tolist() == covered, context
+        answers += len(covered) + sum(cover is not None for cover in covers)
         questions -= 4
         if questions <= 0:
             index.check_invariants()
@@ -168,9 +170,9 @@ def test_patterns_and_equated_strings_are_answered_as_a_scan_answers(few: int, m
     stored = [compile_text(form.format(word), SCHEMA) for form in forms for word in WORDS]
     index, oracle = DominanceIndex(), LinearCovering()
     index.add_many(range(len(stored)), stored)
-    for row, one in enumerate(stored):
-        oracle.add(row, one)
-    found = 0
+    for row, subscription in enumerate(stored):
+        oracle.add(row, subscription)
+    n_covered = 0
     for part in ("quake", "arth", "earthq", "kes", "equake"):
         for form in (
             "name LIKE '%{}%'",
@@ -178,12 +180,12 @@ def test_patterns_and_equated_strings_are_answered_as_a_scan_answers(few: int, m
             "name LIKE '%{}%' AND y BETWEEN 0 AND 5",
             "name LIKE '{}%'",
         ):
-            asked = compile_text(form.format(part), SCHEMA)
-            covered = oracle.find_covered(asked).tolist()
-            assert index.find_covered(asked).tolist() == covered, form.format(part)
-            assert index.find_cover(asked) == oracle.find_cover(asked)
-            found += len(covered)
-    assert found > 60
+            question = compile_text(form.format(part), SCHEMA)
+            covered = oracle.find_covered(question).tolist()
+            assert index.find_covered(question).tolist() == covered, form.format(part)
+            assert index.find_cover(question) == oracle.find_cover(question)
+            n_covered += len(covered)
+    assert n_covered > 60
 
 
 @pytest.mark.soak

@@ -121,19 +121,20 @@ def test_a_complete_index_finds_every_cover_and_a_sound_one_no_other(name: str, 
     for row, tree in enumerate(trees):
         index.add(row, Subscription(row, compile_node(tree, world.schema)))
     unions = [Or((a, b)) for a, b in itertools.combinations(trees[:8], 2)]
-    asked = trees if pool == "balls" else trees + unions  # three balls are beyond the algebra (docs/algebra.md)
+    # Three balls are beyond the algebra (docs/algebra.md).
+    question_trees = trees if pool == "balls" else trees + unions
     covered = 0
-    for tree in asked:
+    for tree in question_trees:
         wanted = matched(tree, world)
         covers = [row for row, other in enumerate(truth) if wanted <= other]
         inside = [row for row, other in enumerate(truth) if other <= wanted]
         question = Subscription(99, compile_node(tree, world.schema))
-        cover, found = index.find_cover(question), index.find_covered(question)
-        assert isinstance(found, np.ndarray)
+        cover, covered_rows = index.find_cover(question), index.find_covered(question)
+        assert isinstance(covered_rows, np.ndarray)
         assert cover is None or cover in covers, world.conditions[cover]
-        assert set(found.tolist()) <= set(inside)
+        assert set(covered_rows.tolist()) <= set(inside)
         if Guarantee.COMPLETE in index.guarantee:
             assert cover == min(covers, default=None)
-            assert found.tolist() == inside
+            assert covered_rows.tolist() == inside
         covered += len(covers) + len(inside)
-    assert covered > 4 * len(asked), "the pool has conditions that cover each other"
+    assert covered > 4 * len(question_trees), "the pool has conditions that cover each other"

@@ -51,30 +51,30 @@ def filled(options: CoveringOptions, table: SubscriptionTable, *, at_once: bool)
 @pytest.mark.parametrize(("case", "at_once"), [*((case, True) for case in CASES), ("as it comes", False)])
 def test_a_curve_finds_its_share_of_covers(case: str, at_once: bool) -> None:
     options, floor = CASES[case]
-    stored, asked = boxes(N, 1), boxes(50, 2)
+    stored, questions = boxes(N, 1), boxes(50, 2)
     exact = DominanceIndex()
     exact.add_boxes(np.arange(N, dtype=np.int32), stored)
     index = filled(options, stored, at_once=at_once)
-    covered, found = exact.find_covers(asked) >= 0, index.find_covers(asked) >= 0
+    covered, by_curve = exact.find_covers(questions) >= 0, index.find_covers(questions) >= 0
     assert covered.sum() > 15
-    assert not (found & ~covered).any()
-    assert found.sum() >= floor * covered.sum()
+    assert not (by_curve & ~covered).any()
+    assert by_curve.sum() >= floor * covered.sum()
     details = index.statistics().details
     assert details["searches"] == 50
-    assert details["hits"] == found.sum()
+    assert details["hits"] == by_curve.sum()
     assert 0 < float(details["mean_volume"]) <= 1
-    assert int(details["verified"]) < 10 * len(asked), "where all ends share a cell every row is a candidate"
+    assert int(details["verified"]) < 10 * len(questions), "where all ends share a cell every row is a candidate"
 
 
 @pytest.mark.parametrize("options", [DEFAULT, replace(DEFAULT, axes=1, groups=2, k=5)])
 def test_cells_find_every_cover_of_boxes(options: CoveringOptions) -> None:
-    stored, asked = boxes(N, 1), boxes(50, 2)
+    stored, questions = boxes(N, 1), boxes(50, 2)
     exact, index = DominanceIndex(), COVERING_INDEXES["cells"](options)
-    for one in (exact, index):
-        one.add_boxes(np.arange(N, dtype=np.int32), stored)
-    assert index.find_covers(asked).tolist() == exact.find_covers(asked).tolist()
-    found, known = index.find_covered_each(asked), exact.find_covered_each(asked)
-    assert (found.offsets.tolist(), found.rows.tolist()) == (known.offsets.tolist(), known.rows.tolist())
+    for strategy in (exact, index):
+        strategy.add_boxes(np.arange(N, dtype=np.int32), stored)
+    assert index.find_covers(questions).tolist() == exact.find_covers(questions).tolist()
+    by_curve, truth = index.find_covered_each(questions), exact.find_covered_each(questions)
+    assert (by_curve.offsets.tolist(), by_curve.rows.tolist()) == (truth.offsets.tolist(), truth.rows.tolist())
     details = index.statistics().details
     assert int(details["verified"]) < N * 50 / 4, "cells that propose every row are worth nothing"
 
@@ -95,12 +95,14 @@ def test_covers_that_share_an_end_with_the_question_are_found() -> None:
     n_covered = n_found = 0
     for _ in range(10):
         ends = np.sort(rng.integers(0, 13, (65, 2)), axis=1).astype(float)
-        stored, asked = (SubscriptionTable.from_boxes(["x"], part[:, :1], part[:, 1:]) for part in (ends[:5], ends[5:]))
+        stored, questions = (
+            SubscriptionTable.from_boxes(["x"], part[:, :1], part[:, 1:]) for part in (ends[:5], ends[5:])
+        )
         index, exact = filled(replace(DEFAULT, epsilon=0.2), stored, at_once=False), DominanceIndex()
         exact.add_boxes(np.arange(5, dtype=np.int32), stored)
-        covered, found = exact.find_covers(asked) >= 0, index.find_covers(asked) >= 0
-        assert not (found & ~covered).any()
-        n_covered, n_found = n_covered + covered.sum(), n_found + found.sum()
+        covered, by_curve = exact.find_covers(questions) >= 0, index.find_covers(questions) >= 0
+        assert not (by_curve & ~covered).any()
+        n_covered, n_found = n_covered + covered.sum(), n_found + by_curve.sum()
     assert n_covered > 300
     assert n_found >= 0.95 * n_covered
 
@@ -122,8 +124,8 @@ def test_scales_are_learned_again_as_the_set_grows() -> None:
         index.add(row, compile_text(f"x BETWEEN {5000 + row} AND {6000 - row}"))
     index.remove(2)
     assert int(index.statistics().details["scales"]) > before
-    found = [index.find_cover(compile_text(f"x BETWEEN {5000.5 + row} AND {5999.5 - row}")) for row in range(50, 200)]
-    assert sum(one is not None for one in found) > 120
+    covers = [index.find_cover(compile_text(f"x BETWEEN {5000.5 + row} AND {5999.5 - row}")) for row in range(50, 200)]
+    assert sum(cover is not None for cover in covers) > 120
 
 
 def test_a_link_with_the_policy_zcurve_withholds_what_is_covered() -> None:
@@ -134,4 +136,4 @@ def test_a_link_with_the_policy_zcurve_withholds_what_is_covered() -> None:
     equal = compile_text("price BETWEEN 120 AND 280", id="equal")
     assert strategy.find_homes(equal) is not None
     inner = [compile_text(f"price BETWEEN {150 + n} AND {220 + n}", id=f"inner{n}") for n in range(20)]
-    assert sum(strategy.find_homes(one) is not None for one in inner) >= 18
+    assert sum(strategy.find_homes(subscription) is not None for subscription in inner) >= 18

@@ -95,8 +95,8 @@ class EngineLife(RuleBasedStateMachine):
 
     @rule(some=st.lists(events, min_size=1, max_size=6))
     def match_table(self, some: list[dict[str, Any]]) -> None:
-        found = self.engine.match_table({name: [one.get(name) for one in some] for name in SCHEMA})
-        assert [found.of(i) for i in range(len(some))] == [self.wanted(event) for event in some]
+        matches = self.engine.match_table({name: [event.get(name) for event in some] for name in SCHEMA})
+        assert [matches.of(i) for i in range(len(some))] == [self.wanted(event) for event in some]
 
     @rule()
     def save_and_load(self) -> None:
@@ -114,8 +114,8 @@ class EngineLife(RuleBasedStateMachine):
 
     def wanted(self, event: dict[str, Any]) -> list[int | str]:
         canonical = SCHEMA.event(event)
-        found = [id for id, tree in self.trees.items() if naive.evaluate(tree, canonical) is True]
-        return sorted(found, key=lambda id: (isinstance(id, str), id))
+        matching = [id for id, tree in self.trees.items() if naive.evaluate(tree, canonical) is True]
+        return sorted(matching, key=lambda id: (isinstance(id, str), id))
 
 
 @pytest.mark.parametrize("matcher", MATCHERS)

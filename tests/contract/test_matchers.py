@@ -74,14 +74,14 @@ class MatcherMachine(RuleBasedStateMachine):
 
     @rule(some=st.lists(events, max_size=4))
     def match_table(self, some: list[dict[str, Any]]) -> None:
-        table = EventTable.of({name: [one.get(name) for one in some] for name in SCHEMA}, SCHEMA)
+        table = EventTable.of({name: [event.get(name) for event in some] for name in SCHEMA}, SCHEMA)
         offsets, rows = self.matcher.match_table(table)
         assert len(offsets) == len(some) + 1
         for i, event in enumerate(some):
-            found = rows[offsets[i] : offsets[i + 1]].tolist()
-            assert len(found) == len(set(found))
+            matching = rows[offsets[i] : offsets[i + 1]].tolist()
+            assert len(matching) == len(set(matching))
             want = {r for r, tree in self.trees.items() if naive.evaluate(tree, SCHEMA.event(event)) is True}
-            _judge(self.matcher, want, set(found))
+            _judge(self.matcher, want, set(matching))
             if isinstance(self.matcher, LinkMatcher):
                 assert self.matcher.matches_any_of(table)[i] == bool(want)
 

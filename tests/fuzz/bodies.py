@@ -72,7 +72,7 @@ def make(rng: random.Random) -> Body:
     door = rng.choice(["events", "events", "subscriptions"])
     items = [event(rng) if door == "events" else subscription(rng) for _ in range(rng.choice([1, 1, 2, 5]))]
     form = rng.choice([lambda: items[0], lambda: items, lambda: None])()
-    lines = "\n".join(json.dumps(one) for one in items)
+    lines = "\n".join(json.dumps(item) for item in items)
     text = lines if form is None else json.dumps(form, ensure_ascii=rng.random() < 0.5)
     for _ in range(rng.choice([0, 0, 1, 2])):
         text = damaged_text(rng, text, '{}[]",:\\ \n0-eE.')
@@ -118,9 +118,9 @@ async def _treated(request: Request, door: str, server: Any) -> str:
             checks.content.of("default").read_event(payload)
         return "events: taken"
     objects, _ = await read_objects(request)
-    for one in objects:
-        given = read_fields(one, NewSubscription)
-        _, message = _message_of(server, _RIGHTS, given, await _as_json(given.filter, server.pace("alice")))
+    for fields in objects:
+        draft = read_fields(fields, NewSubscription)
+        _, message = _message_of(server, _RIGHTS, draft, await _as_json(draft.filter, server.pace("alice")))
         await drafted(checks, None, message, _RIGHTS, server.pace("alice"))
     return "subscriptions: taken"
 

@@ -67,7 +67,7 @@ def binary(data: bytes) -> bytes:
 
 def fields(rng: random.Random, *good: bytes) -> bytes:
     """Return an array of these fields, some of them replaced, left out or followed by others."""
-    some = [value(rng) if rng.random() < 0.03 else one for one in good]
+    some = [value(rng) if rng.random() < 0.03 else field for field in good]
     if rng.random() < 0.03:
         some = some[: rng.randrange(len(some))]
     some += [value(rng) for _ in range(rng.choice([0] * 12 + [1, 2]))]

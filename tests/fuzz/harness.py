@@ -105,14 +105,14 @@ def main(area: Area, arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--inputs", type=float, default=float("inf"))
     parser.add_argument("--first", type=int, default=0)
-    given = parser.parse_args(arguments)
-    seed = random.SystemRandom().randrange(2**32) if given.seed is None else given.seed
+    options = parser.parse_args(arguments)
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
     progress = mmap.mmap(-1, _NUMBER.size)  # shared with the child
     child = os.fork()
     if child == 0:
         code = 2
         try:
-            code = _report(area, seed, given, progress)
+            code = _report(area, seed, options, progress)
         finally:
             sys.stdout.flush()
             os._exit(code)
@@ -125,11 +125,11 @@ def main(area: Area, arguments: list[str] | None = None) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _report(area: Area, seed: int, given: argparse.Namespace, progress: mmap.mmap) -> int:
+def _report(area: Area, seed: int, options: argparse.Namespace, progress: mmap.mmap) -> int:
     def begin(number: int) -> None:
         progress[:] = _NUMBER.pack(number)
 
-    outcomes, finding = fuzz(area, seed, given.inputs, given.seconds, given.first, begin)
+    outcomes, finding = fuzz(area, seed, options.inputs, options.seconds, options.first, begin)
     print(f"{area.name}, seed {seed}: {sum(outcomes.values()):,} inputs")
     for outcome, count in outcomes.most_common():
         print(f"  {count:9,}  {outcome}")

@@ -80,71 +80,71 @@ class Maker:
         return self.json_source()
 
     def condition(self, depth: int) -> str:
-        one = self.random
+        rng = self.random
         if depth == 0:
             return self.leaf()
-        parts = [self.condition(depth - 1) for _ in range(one.randint(1, 3))]
-        joined = one.choice([" AND ", " OR ", " and ", "\nOR\t"]).join(parts)
-        opening, closing = one.choice([("", ""), ("(", ")"), ("NOT ", ""), ("NOT (", ")")])
+        parts = [self.condition(depth - 1) for _ in range(rng.randint(1, 3))]
+        joined = rng.choice([" AND ", " OR ", " and ", "\nOR\t"]).join(parts)
+        opening, closing = rng.choice([("", ""), ("(", ")"), ("NOT ", ""), ("NOT (", ")")])
         return opening + joined + closing
 
     def leaf(self) -> str:
-        one = self.random
-        if one.random() < 0.25:
+        rng = self.random
+        if rng.random() < 0.25:
             return self.other_leaf()
-        name, literals = one.choice(
+        name, literals = rng.choice(
             [("price", _NUMBERS), ("symbol", _STRINGS), ("at", _MOMENTS), ("b", ["TRUE", "false"])]
         )
-        if one.random() < 0.1:
-            name, literals = one.choice([(one.choice(_ODD_NAMES), literals), (name, _HUGE), (name, _BAD_LITERALS)])
-        value, negated = one.choice(literals), one.choice(["", "", "NOT "])
-        return one.choice(
+        if rng.random() < 0.1:
+            name, literals = rng.choice([(rng.choice(_ODD_NAMES), literals), (name, _HUGE), (name, _BAD_LITERALS)])
+        value, negated = rng.choice(literals), rng.choice(["", "", "NOT "])
+        return rng.choice(
             [
-                f"{name} {one.choice(['=', '<>', '<', '<=', '>', '>='])} {value}",
-                f"{value} {one.choice(['=', '<', '>='])} {name}",
-                f"{name} {negated}BETWEEN {value} AND {one.choice(literals)}",
-                f"{name} {negated}IN ({', '.join(one.choices(literals, k=one.choice([1, 2, 5, 50])))})",
+                f"{name} {rng.choice(['=', '<>', '<', '<=', '>', '>='])} {value}",
+                f"{value} {rng.choice(['=', '<', '>='])} {name}",
+                f"{name} {negated}BETWEEN {value} AND {rng.choice(literals)}",
+                f"{name} {negated}IN ({', '.join(rng.choices(literals, k=rng.choice([1, 2, 5, 50])))})",
                 f"{name} IS {negated}NULL",
             ]
         )
 
     def other_leaf(self) -> str:
-        one = self.random
-        sides = ["area", one.choice(_REGIONS if one.random() < 0.9 else _BAD_LITERALS)]
-        one.shuffle(sides)
-        return one.choice(
+        rng = self.random
+        sides = ["area", rng.choice(_REGIONS if rng.random() < 0.9 else _BAD_LITERALS)]
+        rng.shuffle(sides)
+        return rng.choice(
             [
-                f"symbol {one.choice(['', 'NOT '])}LIKE {one.choice(_STRINGS)}",
-                f"{one.choice(_FUNCTIONS)}({', '.join(sides)})",
-                f"V_WITHIN(look, ({', '.join(one.choices(_NUMBERS, k=3))}), {one.choice(_NUMBERS)})",
+                f"symbol {rng.choice(['', 'NOT '])}LIKE {rng.choice(_STRINGS)}",
+                f"{rng.choice(_FUNCTIONS)}({', '.join(sides)})",
+                f"V_WITHIN(look, ({', '.join(rng.choices(_NUMBERS, k=3))}), {rng.choice(_NUMBERS)})",
                 "b",
-                one.choice(["TRUE", "FALSE"]),
+                rng.choice(["TRUE", "FALSE"]),
             ]
         )
 
     def damaged(self, text: str) -> str:
         """Return the text with one thing wrong, or with much more of something."""
-        one = self.random
+        rng = self.random
         tokens = _TOKENS.findall(text) or [""]
-        i, j = one.randrange(len(tokens)), one.randrange(len(tokens))
-        at = one.randrange(len(text) + 1)
+        i, j = rng.randrange(len(tokens)), rng.randrange(len(tokens))
+        at = rng.randrange(len(text) + 1)
         changes: list[Callable[[], str]] = [
             lambda: "".join([*tokens[:i], *tokens[i + 1 :]]),
             lambda: "".join([*tokens[:i], tokens[i], " ", *tokens[i:]]),
             lambda: "".join(tokens[j] if n == i else tokens[i] if n == j else token for n, token in enumerate(tokens)),
-            lambda: "".join([*tokens[:i], " ", one.choice(_WORDS), " ", *tokens[i:]]),
+            lambda: "".join([*tokens[:i], " ", rng.choice(_WORDS), " ", *tokens[i:]]),
             lambda: "".join(
-                [*tokens[:i], one.choice([*_NUMBERS, *_HUGE, *_STRINGS, *_REGIONS, *_BAD_LITERALS]), *tokens[i + 1 :]]
+                [*tokens[:i], rng.choice([*_NUMBERS, *_HUGE, *_STRINGS, *_REGIONS, *_BAD_LITERALS]), *tokens[i + 1 :]]
             ),
-            lambda: text[:at] + one.choice(_SPICE) + text[at:],
-            lambda: text[:at] + chr(one.choice([one.randrange(128), one.randrange(0xD800), 0x10FFFF])) + text[at:],
+            lambda: text[:at] + rng.choice(_SPICE) + text[at:],
+            lambda: text[:at] + chr(rng.choice([rng.randrange(128), rng.randrange(0xD800), 0x10FFFF])) + text[at:],
             lambda: text[:at],
             lambda: text[at:],
             lambda: text[:at] + self.leaf() + text[at:],
             lambda: self.nested(text),
             lambda: self.repeated(text),
         ]
-        return one.choice(changes)()
+        return rng.choice(changes)()
 
     def nested(self, text: str) -> str:
         many = self.random.choice([1, 30, 31, 32, 33] * 6 + [100, 5000])
@@ -170,27 +170,27 @@ class Maker:
 
     def damaged_document(self, document: Any) -> Any:
         """Return the document with something else in one place."""
-        one = self.random
-        if isinstance(document, dict) and document and one.random() < 0.85:
-            key = one.choice(list(document))
-            if one.random() < 0.1:
+        rng = self.random
+        if isinstance(document, dict) and document and rng.random() < 0.85:
+            key = rng.choice(list(document))
+            if rng.random() < 0.1:
                 return {other: value for other, value in document.items() if other != key}
             return {**document, key: self.damaged_document(document[key])}
-        if isinstance(document, list) and document and one.random() < 0.85:
-            i = one.randrange(len(document))
-            return one.choice(
+        if isinstance(document, list) and document and rng.random() < 0.85:
+            i = rng.randrange(len(document))
+            return rng.choice(
                 [
                     [*document[:i], self.damaged_document(document[i]), *document[i + 1 :]],
                     [*document[:i], *document[i + 1 :]],
                     [*document[:i], document[i], *document[i:]],
-                    document * one.choice([2, 2, 2, 2, 2, 2, 2, 100]) if len(document) < 20 else document,
+                    document * rng.choice([2, 2, 2, 2, 2, 2, 2, 100]) if len(document) < 20 else document,
                 ]
             )
-        if one.random() < 0.3:
-            for _ in range(one.choice([1, 32, 33, 60])):
-                document = {"op": one.choice(["not", "not", "and"]), "args": [document]}
+        if rng.random() < 0.3:
+            for _ in range(rng.choice([1, 32, 33, 60])):
+                document = {"op": rng.choice(["not", "not", "and"]), "args": [document]}
             return document
-        return one.choice([*_VALUES, "and", "not", "s_within", "timestamp", {"property": "b"}, {"bbox": [0, 0, 1, 1]}])
+        return rng.choice([*_VALUES, "and", "not", "s_within", "timestamp", {"property": "b"}, {"bbox": [0, 0, 1, 1]}])
 
 
 @dataclass(frozen=True)
@@ -302,14 +302,14 @@ def minimised(finding: Finding, seconds: float = 20) -> Finding:
     """Cut pieces out of a source while the problem stays the same."""
     smaller = _smaller_texts if isinstance(finding.source, str) else _smaller_documents
     source, stop = finding.source, time.monotonic() + seconds
-    found = True
-    while found and time.monotonic() < stop:
-        found = False
+    shortened = True
+    while shortened and time.monotonic() < stop:
+        shortened = False
         for candidate in smaller(source):
             if time.monotonic() >= stop:
                 break
             if treated(candidate)[1] == finding.kind:
-                source, found = candidate, True
+                source, shortened = candidate, True
                 break
     return Finding(finding.kind, source)
 

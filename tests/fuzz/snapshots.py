@@ -335,7 +335,7 @@ class Changer:
     def kind(self, arrays: Arrays, name: str) -> str:
         """Give the numbers another type."""
         dtype = self.random.choice(
-            [one for one in _TYPES if one[1:] not in ("O", "U4", "unk", "c16") and one[0] != ">"]
+            [code for code in _TYPES if code[1:] not in ("O", "U4", "unk", "c16") and code[0] != ">"]
         )
         with np.errstate(all="ignore"):
             arrays[name] = arrays[name].astype(dtype)
@@ -550,9 +550,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--changes", type=float, default=float("inf"))
     parser.add_argument("--first", type=int, default=0)
-    given = parser.parse_args(arguments)
-    seed = random.SystemRandom().randrange(2**32) if given.seed is None else given.seed
-    outcomes, findings = fuzz(given.seconds, seed, given.changes, given.first)
+    options = parser.parse_args(arguments)
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    outcomes, findings = fuzz(options.seconds, seed, options.changes, options.first)
     print(f"seed {seed}: {sum(outcomes.values()):,} changes")
     for outcome, count in outcomes.most_common():
         print(f"  {count:7,}  {outcome}")

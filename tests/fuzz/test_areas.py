@@ -40,7 +40,7 @@ def test_a_short_run_finds_nothing(area: Area) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("area", "part"), LONG, ids=lambda one: getattr(one, "name", one))
+@pytest.mark.parametrize(("area", "part"), LONG, ids=lambda value: getattr(value, "name", value))
 def test_a_long_run_finds_nothing(area: Area, part: int) -> None:
     _, finding = harness.fuzz(area, seed=7, inputs=PART, first=part * PART)
     assert finding is None, finding.line(area.name, 7)

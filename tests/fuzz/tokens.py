@@ -86,12 +86,12 @@ def make(rng: random.Random) -> Source:
 def _changed(rng: random.Random, part: str) -> Any:
     """Return the object of a part with another value under one name."""
     try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=="))
+        fields = json.loads(base64.urlsafe_b64decode(part + "=="))
     except ValueError:
         return document(rng)
-    key = rng.choice([*found, "alg", "jku", "jwk", "x5u", "crit", "b64"]) if isinstance(found, dict) else ""
+    key = rng.choice([*fields, "alg", "jku", "jwk", "x5u", "crit", "b64"]) if isinstance(fields, dict) else ""
     odd = rng.choice([*ODD, "none", "HS256", "RS256", "EdDSA", "https://evil.example/keys"])
-    return {**found, key: odd} if isinstance(found, dict) else odd
+    return {**fields, key: odd} if isinstance(fields, dict) else odd
 
 
 def _file(rng: random.Random) -> Any:
@@ -103,9 +103,9 @@ def _with_odd_fields(rng: random.Random, value: Any) -> Any:
     if isinstance(value, dict):
         extra = {name(rng): rng.choice(ODD)} if rng.random() < 0.1 else {}
         return {
-            key: rng.choice(ODD) if rng.random() < 0.1 else _with_odd_fields(rng, one) for key, one in value.items()
+            key: rng.choice(ODD) if rng.random() < 0.1 else _with_odd_fields(rng, item) for key, item in value.items()
         } | extra
-    return [_with_odd_fields(rng, one) for one in value] if isinstance(value, list) else value
+    return [_with_odd_fields(rng, item) for item in value] if isinstance(value, list) else value
 
 
 def treat(source: Source) -> str:

@@ -31,8 +31,8 @@ def test_a_line_per_series_and_a_panel_per_value() -> None:
 
 
 def test_what_all_series_share_is_drawn_once() -> None:
-    [found] = labels(Chart("t", "n", "time", ("kind",), beside=("bound",)))
-    assert found == ["uniform, time", "zipf, time", "bound"]
+    [label] = labels(Chart("t", "n", "time", ("kind",), beside=("bound",)))
+    assert label == ["uniform, time", "zipf, time", "bound"]
 
 
 def test_values_at_one_place_are_averaged() -> None:

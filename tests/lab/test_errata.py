@@ -36,12 +36,12 @@ def source_of(test: str) -> str:
 
 def numbers_of(text: str) -> set[float]:
     """Return the numbers of a sentence that a reader would want computed."""
-    found = set()
+    numbers = set()
     for word in NUMBER.findall(NAMES.sub("", text)):
         value = float(word.rstrip(" %").replace(",", ""))
         if value >= SMALL or value != int(value):
-            found.add(value)
-    return found
+            numbers.add(value)
+    return numbers
 
 
 def literals_of(source: str) -> set[float]:

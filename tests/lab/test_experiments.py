@@ -13,7 +13,7 @@ from tamis_lab.verdicts import ClaimVerdict
 
 QUICK = ("z-cubes", "z-plateau", "rp-one-projection", "rp-error")
 #: What the papers got wrong, or right, whatever the scale.
-KNOWN = {
+EXPECTED = {
     "Z1": ClaimVerdict.HELD,
     "Z3": ClaimVerdict.HELD,
     "Z4": ClaimVerdict.HELD,
@@ -30,8 +30,8 @@ KNOWN = {
 def test_quick_ones(results: Results) -> None:
     experiments = find_experiments(QUICK)
     list(run_experiments(experiments, results, Setting(Scale.SMALL, 0), here))
-    found = {finding.claim: finding.verdict for finding in judge(experiments, results)}
-    assert {claim: found[claim] for claim in KNOWN} == KNOWN
+    verdicts = {finding.claim: finding.verdict for finding in judge(experiments, results)}
+    assert {claim: verdicts[claim] for claim in EXPECTED} == EXPECTED
 
 
 @pytest.mark.soak

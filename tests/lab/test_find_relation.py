@@ -44,7 +44,7 @@ def test_table_1_on_cells(rng: Rng) -> None:
 
 
 def test_point_check() -> None:
-    assert [point_check(one, SQUARE) for one in ((5, 5), (10, 5), (10, 10), (11, 5))] == [
+    assert [point_check(point, SQUARE) for point in ((5, 5), (10, 5), (10, 10), (11, 5))] == [
         PointPosition.IN,
         PointPosition.MEET,
         PointPosition.MEET,
@@ -56,10 +56,10 @@ def test_point_check() -> None:
 
 
 def test_discretize_keeps_the_end_points() -> None:
-    found = discretize(INSCRIBED, 0.7)
+    polygon = discretize(INSCRIBED, 0.7)
     ends = shapely.get_coordinates(INSCRIBED)[:-1]
-    assert all((found.xy == end).all(axis=1).any() for end in ends)
-    assert len(found) == 7 + 7 + 7
+    assert all((polygon.xy == end).all(axis=1).any() for end in ends)
+    assert len(polygon) == 7 + 7 + 7
     assert discretize(INSCRIBED, 0).xy.tolist() == ends.tolist()
     uneven = shapely.Polygon([(0, 0), (9, 0), (9, 1), (0, 1)])
     assert discretize(uneven, 0.5).halos.tolist() == [0.5, 1.125, 1.125, 1.125, 0.5, 0.5, 1.125, 1.125, 1.125, 0.5]
@@ -128,8 +128,8 @@ def test_the_safe_form_is_never_wrong_and_often_quick(rng: Rng) -> None:
     decided = 0
     for a in some:
         for b in some[rng.integers(len(some), size=40)]:
-            found, by_samples = find_relation_safely(a, b, 3)
-            assert found is relation_of(a, b)
+            relation, by_samples = find_relation_safely(a, b, 3)
+            assert relation is relation_of(a, b)
             decided += by_samples
     assert decided > 0.2 * 120 * 40
 
@@ -143,9 +143,9 @@ def test_the_printed_halo_misses_contacts_that_the_longest_does_not() -> None:
     meets = [
         any(
             point_check(tuple(p), touching, h) is PointPosition.MEET
-            for p, h in zip(one.xy.tolist(), one.halos, strict=True)
+            for p, h in zip(ring.xy.tolist(), ring.halos, strict=True)
         )
-        for one in (short, wide)
+        for ring in (short, wide)
     ]
     assert meets == [False, True]
     assert find_relation_safely(long, touching, 1)[0] is Relation.MEETS

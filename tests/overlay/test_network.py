@@ -45,9 +45,9 @@ def test_peers_lose_nothing(faults: Faults) -> None:
         network.publish(f"p{rng.randrange(25)}", {"a": rng.randint(0, 10), "b": rng.randint(0, 10)})
     network.unsubscribe("p4", 0)
     network.run()
-    found = network.statistics()
-    assert found.delivered > 20
-    assert (found.lost, found.duplicates) == (0, 0)
+    statistics = network.statistics()
+    assert statistics.delivered > 20
+    assert (statistics.lost, statistics.duplicates) == (0, 0)
     network.check_invariants()
     assert max(network.distances()) <= 2 * max(seat.top for seat in network.seats()) + 4
 
@@ -96,7 +96,10 @@ def test_the_same_deliveries_as_a_network_of_brokers(name: str) -> None:
     assert peers.statistics().lost == 0
     for client in (f"client-{number}" for number in range(1, 11)):
         by_brokers, by_peers = (
-            sorted((one.publisher, sorted(map(str, one.subscriptions)), str(one.event)) for one in deliveries)
+            sorted(
+                (delivery.publisher, sorted(map(str, delivery.subscriptions)), str(delivery.event))
+                for delivery in deliveries
+            )
             for deliveries in (brokers.deliveries(client), peers.deliveries(client))
         )
         assert by_brokers == by_peers
@@ -115,9 +118,9 @@ def test_brokers_as_peers_grow_and_shrink_with_their_clients() -> None:
     assert all(network.is_active(client, id) for client, id in (("alice", "low"), ("dave", "high"), ("bob", "three")))
     network.publish("carol", [{"a": 1, "b": 3}, {"a": 9}, {"a": 5}])
     network.run()
-    assert [one.subscriptions for one in network.deliveries("alice")] == [("low",)]
-    assert [one.subscriptions for one in network.deliveries("dave")] == [("high",)]
-    assert [one.subscriptions for one in network.deliveries("bob")] == [("three",)]
+    assert [delivery.subscriptions for delivery in network.deliveries("alice")] == [("low",)]
+    assert [delivery.subscriptions for delivery in network.deliveries("dave")] == [("high",)]
+    assert [delivery.subscriptions for delivery in network.deliveries("bob")] == [("three",)]
     box = next(seat.box for seat in network.seats() if seat.name.startswith("b1"))
     network.unsubscribe("dave", "high")
     network.run()
@@ -140,9 +143,9 @@ def test_brokers_as_peers_lose_nothing_in_a_storm() -> None:
         for _ in range(10):
             network.publish(rng.choice(clients), {"a": rng.randint(0, 10), "b": rng.randint(0, 10)})
         network.run()
-    found = network.statistics()
-    assert found.delivered > 100
-    assert (found.lost, found.duplicates) == (0, 0)
+    statistics = network.statistics()
+    assert statistics.delivered > 100
+    assert (statistics.lost, statistics.duplicates) == (0, 0)
 
 
 @pytest.mark.parametrize("faults", [NO_FAULTS, STORM], ids=["calm", "storm"])
@@ -155,8 +158,8 @@ def test_a_network_without_subscriptions_is_at_rest(faults: Faults) -> None:
     network.subscribe(reader, "a = 2")
     network.publish(publisher, {"a": 2, "b": 1})
     network.run()
-    found = network.statistics()
-    assert (found.delivered, found.lost, found.duplicates) == (1, 0, 0)
+    statistics = network.statistics()
+    assert (statistics.delivered, statistics.lost, statistics.duplicates) == (1, 0, 0)
 
 
 def test_wrong_calls_name_the_culprit() -> None:

@@ -196,11 +196,11 @@ async def a_contact_comes_and_goes() -> list[bool]:
     await first.start()
     second = PeerProcess(SCHEMA, join=first.name)
     await second.start()
-    found = [await first.finds_contact(), await second.finds_contact()]
+    contacts = [await first.finds_contact(), await second.finds_contact()]
     await first.stop()
-    found.append(await second.finds_contact())
+    contacts.append(await second.finds_contact())
     await second.stop()
-    return found
+    return contacts
 
 
 def test_a_peer_knows_whether_another_peer_is_there() -> None:

@@ -153,10 +153,10 @@ class PeerMachine(RuleBasedStateMachine):
     def join(self, seed: int, subscriptions: int) -> None:
         self.world.join(random.Random(seed), subscriptions)
 
-    @precondition(lambda self: self.world.asked)
+    @precondition(lambda self: self.world.subscribed)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        self.world.leave(data.draw(st.sampled_from(sorted(self.world.asked))))
+        self.world.leave(data.draw(st.sampled_from(sorted(self.world.subscribed))))
 
     @precondition(lambda self: len(self.world.peers) > 1)
     @rule(data=st.data())

@@ -51,7 +51,7 @@ class RoughExpress(Express):
 
     def carry_out(self, name: str, effects: list[Effect]) -> None:
         if self.is_rough:
-            effects = [one for one in effects if not isinstance(one, Send) or self._rng.random() > 0.02]
+            effects = [effect for effect in effects if not isinstance(effect, Send) or self._rng.random() > 0.02]
         before = len(self._mail)
         super().carry_out(name, effects)
         if self.is_rough and len(self._mail) > before and self._rng.random() < 0.1:
@@ -72,7 +72,7 @@ class World:
 
     shape: Shape
     express: Express = field(default_factory=Express)
-    asked: dict[tuple[str, int], tuple[Filter, ...]] = field(default_factory=dict)
+    subscribed: dict[tuple[str, int], tuple[Filter, ...]] = field(default_factory=dict)
     published: dict[str, int] = field(default_factory=dict)
     due: list[Due] = field(default_factory=list)
     n_peers: int = 0
@@ -93,23 +93,23 @@ class World:
         self.express.add(PeerCore(name, CONTENT, SPACE, self.shape, contact))
         for number in range(subscriptions):
             filters = CONTENT.compile(random_text(rng))
-            self.asked[name, number] = filters
+            self.subscribed[name, number] = filters
             self.express.submit(name, m.SubscribeRequest(number, CONTENT.write_filter(filters)))
         return name
 
     def leave(self, place: tuple[str, int]) -> None:
-        del self.asked[place]
+        del self.subscribed[place]
         self.express.submit(place[0], m.UnsubscribeRequest(place[1]))
 
     def crash(self, name: str) -> None:
         self.express.remove(name)
-        self.asked = {place: filters for place, filters in self.asked.items() if place[0] != name}
+        self.subscribed = {place: filters for place, filters in self.subscribed.items() if place[0] != name}
 
     def publish(self, name: str, event: dict[str, int]) -> None:
         payload = CONTENT.write_event(event)
         values = CONTENT.read_event(payload)
-        active = {place for place in self.asked if self.peers[place[0]].is_active("default", place[1])}
-        readers = {place for place in active if any(matches(values, one) for one in self.asked[place])}
+        active = {place for place in self.subscribed if self.peers[place[0]].is_active("default", place[1])}
+        readers = {place for place in active if any(matches(values, filter) for filter in self.subscribed[place])}
         self.published[name] = self.published.get(name, 0) + 1
         self.due.append(Due(m.EventId(name, 1, self.published[name]), readers))
         self.express.submit(name, m.PublishRequest(payload))
@@ -138,10 +138,12 @@ class World:
         for name, delivery in self.express.deliveries:
             assert (name, delivery.event.id) not in got, "an event came twice"
             got[name, delivery.event.id] = delivery.subscriptions
-        for one in self.due:
-            if one.id.publisher in self.peers:
-                for name, number in one.readers & self.asked.keys():
-                    assert number in got.get((name, one.id), ()), f"{name} did not get {one.id} for {number}"
+        for publication in self.due:
+            if publication.id.publisher in self.peers:
+                for name, number in publication.readers & self.subscribed.keys():
+                    assert number in got.get((name, publication.id), ()), (
+                        f"{name} did not get {publication.id} for {number}"
+                    )
 
 
 def step(world: World, rng: random.Random, *, crashes: bool = True) -> None:
@@ -149,8 +151,8 @@ def step(world: World, rng: random.Random, *, crashes: bool = True) -> None:
     dice, live = rng.random(), list(world.peers)
     if dice < 0.45 or len(live) < 3:
         world.join(rng, rng.choice((1, 1, 1, 2, 3)))
-    elif dice < 0.65 and world.asked:
-        world.leave(rng.choice(list(world.asked)))
+    elif dice < 0.65 and world.subscribed:
+        world.leave(rng.choice(list(world.subscribed)))
     elif dice < 0.75 and crashes:
         roots = [m.peer_of(seat.name) for seat in world.seats() if seat.parent is None]
         victims = rng.sample(live, min(len(live) - 1, rng.choice((1, 1, 2, 4))))

@@ -35,7 +35,7 @@ def entries(concordance: ModuleType) -> list[Any]:
 
 def named_things() -> list[tuple[str, str]]:
     pages = (ROOT / "docs" / "papers" / f"{paper}.md" for paper in PAPERS)
-    return sorted({found for page in pages for found in NAMED.findall(page.read_text(encoding="utf-8"))})
+    return sorted({path for page in pages for path in NAMED.findall(page.read_text(encoding="utf-8"))})
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -57,8 +57,8 @@ def test_every_paper_is_named_by_many_docstrings(entries: list[Any], paper: str)
 
 
 def test_no_docstring_implements_a_paper_that_has_no_page() -> None:
-    told = [line for path in (ROOT / "src").rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
-    tags = {found for line in told if "Implements:" in line for found in re.findall(r"\[([a-z]\w+)\]", line)}
+    lines = [line for path in (ROOT / "src").rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
+    tags = {tag for line in lines if "Implements:" in line for tag in re.findall(r"\[([a-z]\w+)\]", line)}
     assert tags == set(PAPERS)
 
 
@@ -74,10 +74,12 @@ def test_clauses_go_to_the_paper_before_them(concordance: ModuleType) -> None:
 
 @pytest.mark.parametrize(("path", "name"), named_things())
 def test_what_the_concordance_names_exists(path: str, name: str) -> None:
-    [found] = [
-        one for one in (ROOT / "src" / "tamis" / path, ROOT / "src" / path, ROOT / "tests" / path) if one.is_file()
+    [file] = [
+        candidate
+        for candidate in (ROOT / "src" / "tamis" / path, ROOT / "src" / path, ROOT / "tests" / path)
+        if candidate.is_file()
     ]
-    assert re.search(rf"^(?:class|def|async def) {name}\b", found.read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.search(rf"^(?:class|def|async def) {name}\b", file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_concordance_names_many() -> None:

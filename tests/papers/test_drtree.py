@@ -32,11 +32,11 @@ def seats_of(split: str, name: str = "zipf-25:75", n: int = 600, dimensions: int
 def test_claims_d1_d6_d8_in_small(split: str) -> None:
     """Few false positives, degrees near those of Table 2, a tree of logarithmic height, and legal at that."""
     seats = seats_of(split)
-    found = tree_statistics(seats)
+    statistics = tree_statistics(seats)
     assert illegal(seats) == []
-    assert found.false_positive_ratio < 0.05
-    assert found.degree_avg == pytest.approx({"quadratic": 7.99, "linear": 7.93, "r*": 7.49}[split], rel=0.13)
-    assert 2 <= found.height <= 1 + math.log(len(seats) / 2, 5)
+    assert statistics.false_positive_ratio < 0.05
+    assert statistics.degree_avg == pytest.approx({"quadratic": 7.99, "linear": 7.93, "r*": 7.49}[split], rel=0.13)
+    assert 2 <= statistics.height <= 1 + math.log(len(seats) / 2, 5)
 
 
 def test_claim_d2_more_containment_gives_fewer_false_positives() -> None:
@@ -153,5 +153,9 @@ def test_a_subscription_is_matched_exactly_where_its_box_says_more() -> None:
         world.publish("p3", {"a": value, "b": 1})
     world.heal()
     world.check_deliveries()
-    got = [one.event.id.seq for name, one in world.express.deliveries if name == "p0" and 9 in one.subscriptions]
+    got = [
+        delivery.event.id.seq
+        for name, delivery in world.express.deliveries
+        if name == "p0" and 9 in delivery.subscriptions
+    ]
     assert got == [2]

@@ -45,12 +45,12 @@ class Net:
     links: dict[int, list[int]]
     #: Whether a cover counts that was sent over the same link, or any that the broker knows (as printed).
     per_link: bool
-    known: dict[int, list[tuple[Range, int]]] = field(default_factory=dict)
+    held: dict[int, list[tuple[Range, int]]] = field(default_factory=dict)
     sent: dict[tuple[int, int], list[Range]] = field(default_factory=dict)
 
     def subscribe(self, broker: int, wanted: Range, source: int) -> None:
-        earlier = [other for other, _ in self.known.setdefault(broker, [])]
-        self.known[broker].append((wanted, source))
+        earlier = [other for other, _ in self.held.setdefault(broker, [])]
+        self.held[broker].append((wanted, source))
         for link in self.links[broker]:
             covers = self.sent.setdefault((broker, link), []) if self.per_link else earlier
             if link != source and not any(low <= wanted[0] and wanted[1] <= high for low, high in covers):
@@ -59,7 +59,7 @@ class Net:
 
     def publish(self, broker: int, value: int, source: int) -> int:
         """Return how many subscriptions an event reaches."""
-        here = [(wanted, origin) for wanted, origin in self.known.get(broker, []) if wanted[0] <= value <= wanted[1]]
+        here = [(wanted, origin) for wanted, origin in self.held.get(broker, []) if wanted[0] <= value <= wanted[1]]
         delivered = sum(origin < 0 for _, origin in here)
         ways = {origin for _, origin in here if origin >= 0} - {source}
         return delivered + sum(self.publish(way, value, broker) for way in ways)
@@ -128,8 +128,8 @@ def test_z_3_11_the_index_keeps_open_ends_apart() -> None:
     lo = np.array([[90.0, 90.0, -np.inf], [10.0, 10.0, 10.0]])
     hi = np.array([[160.0, 160.0, np.inf], [20.0, 20.0, 20.0]])
     index.add_boxes(np.array([0, 1], np.int32), SubscriptionTable.from_boxes(names, lo, hi))
-    asked = SubscriptionTable.from_boxes(names, [[100.0, 100.0, -np.inf]], [[150.0, 150.0, np.inf]])
-    index.find_cover(asked.box_subscription(0, 0))
+    question = SubscriptionTable.from_boxes(names, [[100.0, 100.0, -np.inf]], [[150.0, 150.0, np.inf]])
+    index.find_cover(question.box_subscription(0, 0))
     assert index.statistics().details["last_cubes"] < 100_000  # 80 million if the open attribute were a range
 
 
@@ -146,13 +146,13 @@ def test_z_3_12_what_an_approximate_search_costs() -> None:
 
 def test_z_3_13_covers_that_are_slightly_larger_lie_in_the_part_left_out() -> None:
     """d = 4, 5 bits, epsilon = 0.1: of covers one cell larger on each side fewer than 90 % are found: 69 %."""
-    rng, found = np.random.default_rng(13), 0
+    rng, hits = np.random.default_rng(13), 0
     for _ in range(200):
         point = rng.integers(4, 28, 4)
         array = SfcArray(4, 5)
         array.insert(tuple((point + 1).tolist()), row=7)
-        found += any(len(rows) for rows in array.runs(array.begin(point.tolist(), (1, 10), most=2**60)))
-    assert round(found / 200, 2) == 0.69 < 0.9 == 1 - 0.1
+        hits += any(len(rows) for rows in array.runs(array.begin(point.tolist(), (1, 10), most=2**60)))
+    assert round(hits / 200, 2) == 0.69 < 0.9 == 1 - 0.1
 
 
 # ---- mics
@@ -183,11 +183,11 @@ SPIKE = shapely.Polygon([(11, 0), (21, 0), (21, 11), (11, 11), (11, 5.6), (9.9, 
 
 def test_s_3_4_how_many_combinations_conflict_or_cover() -> None:
     """64 cells, 193 triples; of 512 combinations 319 conflict and 27 cover."""
-    one = {relation: frozenset({relation}) for relation in Relation}
+    singleton = {relation: frozenset({relation}) for relation in Relation}
     combinations = [(a, q, b) for q in Relation for a in Relation for b in Relation]
     assert (len(COMPOSITION), sum(map(len, COMPOSITION.values())), len(combinations)) == (64, 193, 512)
-    assert sum(sets_conflict(one[a], q, one[b]) for a, q, b in combinations) == 319
-    assert sum(sets_cover(one[a], q, one[b]) for a, q, b in combinations) == 27
+    assert sum(sets_conflict(singleton[a], q, singleton[b]) for a, q, b in combinations) == 319
+    assert sum(sets_cover(singleton[a], q, singleton[b]) for a, q, b in combinations) == 27
 
 
 def test_s_3_7_a_sampled_relation_deletes_a_filter_that_can_match() -> None:

@@ -72,49 +72,49 @@ def test_covering_and_merging_of_sections_3_5_and_3_6() -> None:
     assert merged([[0, 1], [4, 5], [8, 9]], gap=2).tolist() == [[0, 9]]  # merged ranges merge again
 
 
-def told(table: RangeTable, *ranges: list[int]) -> list[list[int]]:
+def announced(table: RangeTable, *ranges: list[int]) -> list[list[int]]:
     return table.add(merged([*ranges])).tolist()
 
 
 def test_m_3_1_the_first_range_is_stored_and_forwarded_and_an_overlap_loses_nothing() -> None:
     table = RangeTable(100)
-    assert told(table, [0, 3]) == [[0, 3]]
-    assert told(table, [2, 8]) == [[4, 8]]
+    assert announced(table, [0, 3]) == [[0, 3]]
+    assert announced(table, [2, 8]) == [[4, 8]]
     assert table.ranges().tolist() == [[0, 8]]
     assert table.matches([6]).tolist() == [True]
 
 
 def test_m_3_2_a_left_neighbour_that_does_not_touch_is_left_alone() -> None:
     table = RangeTable(100)
-    told(table, [0, 3], [20, 30])
-    assert told(table, [10, 19]) == [[10, 19]]
+    announced(table, [0, 3], [20, 30])
+    assert announced(table, [10, 19]) == [[10, 19]]
     assert table.ranges().tolist() == [[0, 3], [10, 30]]
 
 
 def test_m_3_3_no_neighbour_on_either_side_and_an_empty_tree() -> None:
     table = RangeTable(100)
     assert table.matches([0, 50, 99]).tolist() == [False] * 3
-    assert told(table, [50, 60]) == [[50, 60]]
-    assert told(table, [10, 20]) == [[10, 20]]  # nothing starts before it
-    assert told(table, [90, 99]) == [[90, 99]]  # nothing follows it
-    assert told(table, [5, 70]) == [[5, 9], [21, 49], [61, 70]]  # the left neighbour itself is swallowed
-    assert told(table, [71, 89]) == [[71, 89]]  # touches on both sides
+    assert announced(table, [50, 60]) == [[50, 60]]
+    assert announced(table, [10, 20]) == [[10, 20]]  # nothing starts before it
+    assert announced(table, [90, 99]) == [[90, 99]]  # nothing follows it
+    assert announced(table, [5, 70]) == [[5, 9], [21, 49], [61, 70]]  # the left neighbour itself is swallowed
+    assert announced(table, [71, 89]) == [[71, 89]]  # touches on both sides
     assert table.ranges().tolist() == [[5, 99]]
-    assert told(table, [30, 95]) == []  # subsumed by five ranges, covered by none
+    assert announced(table, [30, 95]) == []  # subsumed by five ranges, covered by none
 
 
 def test_m_3_4_with_imperfect_merging_the_merged_range_travels() -> None:
     table = RangeTable(100, gap=5)
-    assert told(table, [10, 20]) == [[10, 20]]
-    assert told(table, [24, 30]) == [[21, 30]]  # with the gap before it
-    assert told(table, [21, 23]) == []
+    assert announced(table, [10, 20]) == [[10, 20]]
+    assert announced(table, [24, 30]) == [[21, 30]]  # with the gap before it
+    assert announced(table, [21, 23]) == []
     assert table.matches([22]).tolist() == [True]
 
 
 def test_m_3_5_unsubscription_after_merging_is_exact() -> None:
     table = RangeTable(100)
-    told(table, [10, 20])
-    told(table, [15, 30])
+    announced(table, [10, 20])
+    announced(table, [15, 30])
     assert table.ranges().tolist() == [[10, 30]]
     assert table.remove(merged([[15, 30]])).tolist() == [[21, 30]]
     assert table.ranges().tolist() == [[10, 20]]
@@ -164,14 +164,16 @@ def test_m_3_11_starts_find_covers_all_ranges_find_those_that_overlap() -> None:
     low = rng.integers(0, 56, (400, 2))
     ranges = [curve.ranges(*box) for box in np.stack([low, low + rng.integers(0, 8, (400, 2))], axis=1)]
     index = SubscriptionIndex()
-    for owner, one in enumerate(ranges):
-        index.add(owner, one)
+    for owner, subscription in enumerate(ranges):
+        index.add(owner, subscription)
     missed = overlapping = 0
-    for one in ranges[:100]:
-        meeting = set(index.owners_meeting(one).tolist())
+    for subscription in ranges[:100]:
+        meeting = set(index.owners_meeting(subscription).tolist())
         overlapping += len(meeting)
-        assert {i for i, other in enumerate(ranges) if covers(other, one)} <= set(index.possible_covers(one).tolist())
-        _, at_starts = index.owners(one[:, 0])
+        assert {i for i, other in enumerate(ranges) if covers(other, subscription)} <= set(
+            index.possible_covers(subscription).tolist()
+        )
+        _, at_starts = index.owners(subscription[:, 0])
         missed += len(meeting - set(at_starts.tolist()))
     assert round(missed / overlapping, 2) == 0.18
 

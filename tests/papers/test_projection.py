@@ -106,13 +106,13 @@ def test_deviation_r_3_9_the_printed_cube_calls_a_pair_covered_that_is_not():
 @pytest.mark.parametrize(("d", "share", "claimed"), [(2, 0.125, 0.5), (4, 0.170, 0.75), (8, 0.110, 0.94)])
 def test_claim_rp8_ambiguous_pairs_are_refuted(d, share, claimed):
     centers, radii = world(220, d, seed=3)
-    found = [
+    verdicts = [
         cube_verdict((centers[i], radii[i]), (centers[j], radii[j]))
         for i in range(220)
         for j in range(220)
         if radii[i] > radii[j]
     ]
-    ambiguous = sum(one is CubeVerdict.AMBIGUOUS for one in found) / len(found)
+    ambiguous = sum(verdict is CubeVerdict.AMBIGUOUS for verdict in verdicts) / len(verdicts)
     assert ambiguous == pytest.approx(share, abs=0.03)
     assert ambiguous < claimed / 2
     assert 1 - (1 / math.sqrt(2)) ** d == pytest.approx(claimed, abs=0.01)  # what section II.A claims
@@ -226,8 +226,8 @@ def test_deviation_r_3_6_the_largest_ball_is_met_first():
     radii = rng.random(20_000) + 1.0
     index = BallIndex(Projections.drawn(4, seed=1), way="tree")
     index.add_many(np.arange(20_000), rng.normal(size=(20_000, 4)) * 0.01, radii)
-    found = index.find_covers(np.zeros((1, 4)), np.array([0.5]))[0]
-    assert (radii > radii[found]).mean() <= 1 / 64
+    cover = index.find_covers(np.zeros((1, 4)), np.array([0.5]))[0]
+    assert (radii > radii[cover]).mean() <= 1 / 64
     assert index.statistics()["verified"] <= 16
 
 

@@ -72,9 +72,9 @@ def naive_hilbert(cube: Sequence[int], bits: int) -> int:
 
 @pytest.mark.parametrize(("side", "cubes", "runs"), [(256, 1, 1), (257, 514, 385)])
 def test_squares_of_section_3_1(side: int, cubes: int, runs: int) -> None:
-    found = list(z.greedy_decomposition((side, side), 9))
-    assert len(found) == cubes == sum(z.count_cubes((side, side), i) for i in range(10))
-    ranges = sorted(z.key_range(cube, i, 9) for i, cube in found)
+    pieces = list(z.greedy_decomposition((side, side), 9))
+    assert len(pieces) == cubes == sum(z.count_cubes((side, side), i) for i in range(10))
+    ranges = sorted(z.key_range(cube, i, 9) for i, cube in pieces)
     assert 1 + sum(b[0] != a[1] + 1 for a, b in itertools.pairwise(ranges)) == runs
     assert sum(last - first + 1 for first, last in ranges) == side * side
 
@@ -91,7 +91,9 @@ def test_the_rectangles_of_figure_5() -> None:
     assert list(z.enumerate_rectangles((7, 5), 0, {0})) == [(0, 2)]
     assert list(z.enumerate_rectangles((7, 5), 0, {1})) == [(2, 0), (1, 0)]
     assert list(z.enumerate_rectangles((7, 5), 0, {0, 1})) == [(0, 0)]
-    sides = [tuple(2**r for r in one) for m in ({0}, {1}, {0, 1}) for one in z.enumerate_rectangles((7, 5), 0, m)]
+    sides = [
+        tuple(2**r for r in rectangle) for m in ({0}, {1}, {0, 1}) for rectangle in z.enumerate_rectangles((7, 5), 0, m)
+    ]
     assert sorted(sides) == [(1, 1), (1, 4), (2, 1), (4, 1)]
 
 
@@ -137,7 +139,7 @@ def test_deviation_z_3_4_a_side_of_the_whole_universe_stays_inside() -> None:
 def test_deviation_z_3_6_the_stated_bound_of_lemma_3_6_is_too_small() -> None:
     d, alpha, m = 4, 0, 2
     lengths = (0b1100,) * d
-    cubes = sum(z.count_cubes([z.truncate(one, m) for one in lengths], i) for i in range(5))
+    cubes = sum(z.count_cubes([z.truncate(length, m) for length in lengths], i) for i in range(5))
     stated = m * (2**alpha * (2**m - 1)) ** (d - 1)
     assert (cubes, stated) == (66, 54)
     assert cubes <= d * stated
@@ -149,9 +151,9 @@ def test_deviation_z_3_10_a_hit_is_verified_and_the_search_goes_on(epsilon: floa
     index = ZCurveIndex(Schema({"x": Number(0, 32)}), epsilon=epsilon, k=5)
     table = SubscriptionTable.from_boxes(["x"], [[10.4], [10.1]], [[20.6], [20.9]])
     index.add_boxes(np.array([0, 1], np.int32), table)
-    asked = SubscriptionTable.from_boxes(["x"], [[10.2]], [[20.8]]).box_subscription(0, 0)
-    assert index.find_cover(asked) in ((1,) if epsilon == 0 else (1, None))
-    assert ZCurveIndex(Schema({"x": Number(0, 32)}), epsilon=0.0, k=5).find_cover(asked) is None
+    question = SubscriptionTable.from_boxes(["x"], [[10.2]], [[20.8]]).box_subscription(0, 0)
+    assert index.find_cover(question) in ((1,) if epsilon == 0 else (1, None))
+    assert ZCurveIndex(Schema({"x": Number(0, 32)}), epsilon=0.0, k=5).find_cover(question) is None
 
 
 # ---- lemmas and theorems
@@ -160,9 +162,9 @@ def test_deviation_z_3_10_a_hit_is_verified_and_the_search_goes_on(epsilon: floa
 @given(st.integers(0, 2**12 - 1), st.integers(0, 2**12 - 1), st.integers(0, 3), st.integers(0, 3))
 def test_lemma_2_1_standard_cubes_are_nested_or_disjoint(a: int, b: int, i: int, j: int) -> None:
     """The runs of keys of two cubes are nested or disjoint just as their cells are."""
-    one, two = ((a >> 6 >> i, (a & 63) >> i), i), ((b >> 6 >> j, (b & 63) >> j), j)
-    x, y = (set(cells_of_cube(level, cube)) for cube, level in (one, two))
-    (first, last), (start, end) = (z.key_range(cube, level, 6) for cube, level in (one, two))
+    cube_a, cube_b = ((a >> 6 >> i, (a & 63) >> i), i), ((b >> 6 >> j, (b & 63) >> j), j)
+    x, y = (set(cells_of_cube(level, cube)) for cube, level in (cube_a, cube_b))
+    (first, last), (start, end) = (z.key_range(cube, level, 6) for cube, level in (cube_a, cube_b))
     assert (x <= y, y <= x) == (start <= first and last <= end, first <= start and end <= last)
     assert (not x & y) == (last < start or end < first)
     assert x <= y or y <= x or not x & y
@@ -193,27 +195,27 @@ def test_lemma_3_1_truncation_keeps_the_volume(lengths: list[int], epsilon: floa
 
 @given(small_lengths)
 def test_lemma_3_2_the_decomposition_is_the_greedy_one(lengths: list[int]) -> None:
-    found = list(z.greedy_decomposition(lengths, K))
-    assert len(set(found)) == len(found)
-    assert set(found) == naive_greedy(lengths)
-    assert [i for i, _ in found] == sorted((i for i, _ in found), reverse=True)
+    cubes = list(z.greedy_decomposition(lengths, K))
+    assert len(set(cubes)) == len(cubes)
+    assert set(cubes) == naive_greedy(lengths)
+    assert [i for i, _ in cubes] == sorted((i for i, _ in cubes), reverse=True)
 
 
 @given(small_lengths)
 def test_lemma_3_3_cubes_down_to_a_side_fill_the_truncated_rectangle(lengths: list[int]) -> None:
-    found = list(z.greedy_decomposition(lengths, K))
+    cubes = list(z.greedy_decomposition(lengths, K))
     shortest = min(lengths).bit_length()
     for i in range(K + 1):
-        assert bool([1 for j, _ in found if j == i]) == (i < shortest and any(length >> i & 1 for length in lengths))
-        cells = {cell for j, cube in found if j >= i for cell in cells_of_cube(j, cube)}
+        assert bool([1 for j, _ in cubes if j == i]) == (i < shortest and any(length >> i & 1 for length in lengths))
+        cells = {cell for j, cube in cubes if j >= i for cell in cells_of_cube(j, cube)}
         kept = [z.keep_from(length, i) for length in lengths]
         assert cells == (rectangle(kept) if i < shortest else set())
 
 
 @given(small_lengths)
 def test_lemma_3_4_counts_the_cubes_of_each_side(lengths: list[int]) -> None:
-    found = [i for i, _ in z.greedy_decomposition(lengths, K)]
-    assert [found.count(i) for i in range(K + 1)] == [z.count_cubes(lengths, i) for i in range(K + 1)]
+    levels = [i for i, _ in z.greedy_decomposition(lengths, K)]
+    assert [levels.count(i) for i in range(K + 1)] == [z.count_cubes(lengths, i) for i in range(K + 1)]
 
 
 @given(small_lengths)
@@ -256,16 +258,16 @@ def test_the_search_sees_all_but_epsilon_and_only_dominating_points(point: list[
     d = len(point)
     cells = rng.integers(0, 2**K, (12, d))
     narrow, wide = SfcArray(d, K), SfcArray(d, K, key=lambda cube, bits: z.z_key(cube, bits))
-    found = []
+    parts = []
     for points in (narrow, wide):
         points.insert_all(cells, np.arange(12, dtype=np.int32))
         search = points.begin(point, (percent, 100), most=10_000)
-        found.append(sorted(row for rows in points.runs(search) for row in rows.tolist()))
+        parts.append(sorted(row for rows in points.runs(search) for row in rows.tolist()))
         assert search.searched * 100 >= (100 - percent) * search.volume
         assert search.searched <= search.volume
-        assert set(found[-1]) <= set(points.dominating(point).tolist())
+        assert set(parts[-1]) <= set(points.dominating(point).tolist())
     if percent == 0:
-        assert found[0] == found[1] == sorted(narrow.dominating(point).tolist())
+        assert parts[0] == parts[1] == sorted(narrow.dominating(point).tolist())
 
 
 @given(st.lists(st.integers(0, 2**K - 1), min_size=1, max_size=3))
@@ -310,11 +312,11 @@ def test_epsilon_zero_is_exhaustive_on_any_curve(curve: z.CurveKey) -> None:
     rng = np.random.default_rng(2)
     ends = np.sort(rng.random((300, 1, 2)), axis=2)
     table = SubscriptionTable.from_boxes(["x"], ends[:200, :, 0], ends[:200, :, 1])
-    asked = SubscriptionTable.from_boxes(["x"], ends[200:, :, 0], ends[200:, :, 1])
+    questions = SubscriptionTable.from_boxes(["x"], ends[200:, :, 0], ends[200:, :, 1])
     index = ZCurveIndex(Schema({"x": Number(0, 1)}), epsilon=0.0, k=6, curve=curve)
     index.add_boxes(np.arange(200, dtype=np.int32), table)
     covers = (ends[None, :200, 0, 0] <= ends[200:, 0, :1]) & (ends[None, :200, 0, 1] >= ends[200:, 0, 1:])
-    assert index.find_covers(asked).tolist() == np.where(covers.any(1), covers.argmax(1), -1).tolist()
+    assert index.find_covers(questions).tolist() == np.where(covers.any(1), covers.argmax(1), -1).tolist()
 
 
 def test_statistics_stand_beside_the_bounds() -> None:

@@ -89,7 +89,7 @@ def _exists(node: str, root: Path) -> bool:
         return False
     body = _statements((root / path).read_text(encoding="utf-8"))
     for name in names:
-        inner = [one for one in body if isinstance(one, ast.FunctionDef | ast.ClassDef) and one.name == name]
+        inner = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name]
         if not inner:
             return False
         body = inner[0].body

@@ -174,9 +174,9 @@ def forget_what_a_former_life_did_not_acknowledge(real: Any) -> Any:
 def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
     def meet(self: StreamEnd, epoch: int, *rest: Any) -> Any:
         received = self.received
-        found = real(self, epoch, *rest)
+        result = real(self, epoch, *rest)
         self.received = received
-        return found
+        return result
 
     return meet
 
@@ -185,9 +185,9 @@ def go_on_counting_what_a_former_life_sent(real: Any) -> Any:
 def go_on_numbering_for_a_new_life(real: Any) -> Any:
     def meet(self: StreamEnd, epoch: int, *rest: Any) -> Any:
         sent = self.sent
-        found = real(self, epoch, *rest)
+        result = real(self, epoch, *rest)
         self.outbox.renumber(sent)
-        return found
+        return result
 
     return meet
 
@@ -383,10 +383,10 @@ def take_the_covered_for_the_cover(real: Any) -> Any:
 @plant(CoveringStrategy, "find_homes", policy="covering")
 def trust_a_candidate_without_a_proof(real: Any) -> Any:
     def find_homes(self: Any, subscription: Any) -> Any:
-        found = real(self, subscription)
-        if found is None and self._keys and len(subscription.filters) == 1 and len(self._keys) > 2:
+        homes = real(self, subscription)
+        if homes is None and self._keys and len(subscription.filters) == 1 and len(self._keys) > 2:
             return (min(self._keys.values()),)
-        return found
+        return homes
 
     return find_homes
 
@@ -394,8 +394,10 @@ def trust_a_candidate_without_a_proof(real: Any) -> Any:
 @plant(IdentityStrategy, "find_homes", policy="identity")
 def take_equal_attributes_for_equal_filters(real: Any) -> Any:
     def find_homes(self: Any, subscription: Any) -> Any:
-        names = [one.attributes for one in subscription.filters]
-        return next(((key,) for known, key in self._keys.items() if [one.attributes for one in known] == names), None)
+        names = [filter.attributes for filter in subscription.filters]
+        return next(
+            ((key,) for filters, key in self._keys.items() if [filter.attributes for filter in filters] == names), None
+        )
 
     return find_homes
 
@@ -403,8 +405,8 @@ def take_equal_attributes_for_equal_filters(real: Any) -> Any:
 @plant(SubsumptionStrategy, "find_homes", policy="subsumption")
 def note_only_one_of_those_that_cover_together(real: Any) -> Any:
     def find_homes(self: SubsumptionStrategy, subscription: Any) -> Any:
-        found = real(self, subscription)
-        return None if found is None else found[:1]
+        homes = real(self, subscription)
+        return None if homes is None else homes[:1]
 
     return find_homes
 
@@ -434,8 +436,10 @@ def merge_without_the_missing_value(real: Any) -> Any:
         if joined is None:
             return None
         present = [
-            replace(one, allowed=replace(one.allowed, missing=False)) if isinstance(one, Values) else one
-            for one in joined.constraints
+            replace(constraint, allowed=replace(constraint.allowed, missing=False))
+            if isinstance(constraint, Values)
+            else constraint
+            for constraint in joined.constraints
         ]
         return replace(joined, constraints=tuple(present))
 
@@ -445,8 +449,12 @@ def merge_without_the_missing_value(real: Any) -> Any:
 @plant(merging, "_filled", policy="gap")
 def end_a_filled_range_one_too_early(real: Any) -> Any:
     def filled(allowed: Any, gap: float) -> Any:
-        found = real(allowed, gap)
-        return replace(found, cuts=(*found.cuts[:-1], (found.cuts[-1][0], 0))) if found != allowed else found
+        filled_values = real(allowed, gap)
+        return (
+            replace(filled_values, cuts=(*filled_values.cuts[:-1], (filled_values.cuts[-1][0], 0)))
+            if filled_values != allowed
+            else filled_values
+        )
 
     return filled
 
@@ -506,56 +514,58 @@ def add_a_whole_table_to_the_old_one(real: Any) -> Any:
 
 @plant(BrokerCore, "_update")
 def ignore_the_last_entry(real: Any) -> Any:
-    return _changed_update(lambda one: m.Update(one.number, one.announce[:-1], one.retract, one.replace))(real)
+    return _changed_update(
+        lambda update: m.Update(update.number, update.announce[:-1], update.retract, update.replace)
+    )(real)
 
 
 @plant(BrokerCore, "_update")
 def ignore_retractions(real: Any) -> Any:
-    return _changed_update(lambda one: m.Update(one.number, one.announce, (), one.replace))(real)
+    return _changed_update(lambda update: m.Update(update.number, update.announce, (), update.replace))(real)
 
 
 def _without_persisting(real: Any, is_lost: Callable[[Persist], bool]) -> Any:
     def handle(*arguments: Any, **named: Any) -> Any:
         effects = real(*arguments, **named)
-        return [one for one in effects if not (isinstance(one, Persist) and is_lost(one))]
+        return [effect for effect in effects if not (isinstance(effect, Persist) and is_lost(effect))]
 
     return handle
 
 
 @plant(BrokerCore, "_update", weather=CRASHES)
 def do_not_persist_entries(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "interest")
+    return _without_persisting(real, lambda effect: effect.key[0] == "interest")
 
 
 @plant(BrokerCore, "_update", weather=CRASHES)
 def do_not_persist_retractions(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "interest" and one.value is None)
+    return _without_persisting(real, lambda effect: effect.key[0] == "interest" and effect.value is None)
 
 
 @plant(BrokerCore, "subscribe", weather=CRASHES)
 def do_not_persist_subscriptions(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "interest")
+    return _without_persisting(real, lambda effect: effect.key[0] == "interest")
 
 
 @plant(BrokerCore, "_cancel", weather=CRASHES)
 def do_not_persist_cancellations(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "interest")
+    return _without_persisting(real, lambda effect: effect.key[0] == "interest")
 
 
 @plant(BrokerCore, "_update", weather=CRASHES)
 def do_not_persist_that_a_neighbour_has_spoken(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "spoken")
+    return _without_persisting(real, lambda effect: effect.key[0] == "spoken")
 
 
 @plant(BrokerCore, "_send_update", weather=CRASHES)
 def count_updates_from_the_start_after_a_crash(real: Any) -> Any:
-    return _without_persisting(real, lambda one: one.key[0] == "number")
+    return _without_persisting(real, lambda effect: effect.key[0] == "number")
 
 
 @plant(BrokerCore, "_cancel")
 def tell_nobody_of_a_cancellation(real: Any) -> Any:
     def cancel(self: Any, client: str, key: str) -> Any:
-        return [one for one in real(self, client, key) if not isinstance(one, Send)]
+        return [effect for effect in real(self, client, key) if not isinstance(effect, Send)]
 
     return cancel
 
@@ -618,7 +628,7 @@ def restore_no_entries_of_neighbours(real: Any) -> Any:
 def believe_that_neighbours_hold_what_a_rebuild_says(real: Any) -> Any:
     def restore(self: Any, stored: Any, *, now: float, read: Any = None) -> Any:
         effects = real(self, stored, now=now, read=read)
-        return [one for one in effects if not isinstance(one, Send)]
+        return [effect for effect in effects if not isinstance(effect, Send)]
 
     return restore
 
@@ -682,7 +692,15 @@ def forget_in_a_crash_which_entries_are_stale(real: Any) -> Any:
 @plant(Confirmations, "take_settled")
 def everything_is_active_at_once(real: Any) -> Any:
     def take_settled(self: Any) -> Any:
-        _settle(self, [one for waiting in self._waiting.values() for several in waiting.values() for one in several])
+        _settle(
+            self,
+            [
+                confirmation
+                for waiting in self._waiting.values()
+                for several in waiting.values()
+                for confirmation in several
+            ],
+        )
         return real(self)
 
     return take_settled
@@ -690,11 +708,11 @@ def everything_is_active_at_once(real: Any) -> Any:
 
 def _settle(confirmations: Any, waiting: list[Any]) -> None:
     """Let something wait no longer, whatever links have confirmed."""
-    for one in waiting:
-        one.needed = dict.fromkeys(one.needed, 0)
-        one.n_missing = 0
-        confirmations._settled.append(one)
-        confirmations._remove(one)
+    for confirmation in waiting:
+        confirmation.needed = dict.fromkeys(confirmation.needed, 0)
+        confirmation.n_missing = 0
+        confirmations._settled.append(confirmation)
+        confirmations._remove(confirmation)
 
 
 @plant(Confirmations, "expect", policy="covering", weather=NOISY)
@@ -775,9 +793,9 @@ def deliver_for_the_first_subscription_only(real: Any) -> Any:
 def one_copy_per_subscription(real: Any) -> Any:
     def deliver(self: Any, *arguments: Any) -> Any:
         return [
-            Deliver(one.link, m.Delivery(one.message.event, (id,)))
-            for one in real(self, *arguments)
-            for id in one.message.subscriptions
+            Deliver(effect.link, m.Delivery(effect.message.event, (id,)))
+            for effect in real(self, *arguments)
+            for id in effect.message.subscriptions
         ]
 
     return deliver
@@ -916,7 +934,9 @@ def forget_what_changed_while_a_link_was_full(real: Any) -> Any:
 
 @plant(Flow, "settle", weather=NOISY, quota=SMALL)
 def pause_and_never_resume(real: Any) -> Any:
-    return lambda self: [one for one in real(self) if not (isinstance(one, Send) and isinstance(one.message, m.Resume))]
+    return lambda self: [
+        effect for effect in real(self) if not (isinstance(effect, Send) and isinstance(effect.message, m.Resume))
+    ]
 
 
 @plant(Flow, "restore", weather=CRASHES, quota=Quota(6))
@@ -976,7 +996,7 @@ def a_client_sends_confirmed_messages_again(real: Any) -> Any:
     def go_on(self: ClientLink, frame: Any) -> None:
         before = list(self._sent.values())
         real(self, frame)
-        self.unsent[:0] = [one for one in before if one not in self._sent.values()]
+        self.unsent[:0] = [message for message in before if message not in self._sent.values()]
         self._acknowledged.clear()
 
     return go_on
@@ -1001,7 +1021,7 @@ def a_gap_that_is_not_counted(real: Any) -> Any:
 
 @plant(Backlogs, "resume", weather=NOISY, backlog=SHORT)
 def a_gap_that_nobody_is_told(real: Any) -> Any:
-    return lambda self: [one for one in real(self) if not isinstance(one, Send)]
+    return lambda self: [effect for effect in real(self) if not isinstance(effect, Send)]
 
 
 @plant(Backlogs, "restore", weather=CRASHES, backlog=SHORT)

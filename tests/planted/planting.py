@@ -92,11 +92,11 @@ class Tree:
     def _copy(self) -> None:
         """Link what has changed since the last copy; drop what is gone."""
         for name in COPIED:
-            known = {path.relative_to(ROOT) for path in _files(ROOT / name)}
-            for path in sorted(known):
+            originals = {path.relative_to(ROOT) for path in _files(ROOT / name)}
+            for path in sorted(originals):
                 _link(ROOT / path, self.place / path)
             for path in list(_files(self.place / name)):
-                if path.relative_to(self.place) not in known:
+                if path.relative_to(self.place) not in originals:
                     path.unlink()
         for name in FILES:
             _link(ROOT / name, self.place / name)

@@ -91,8 +91,11 @@ def state_of_the_tree() -> str:
 def chosen(names: list[str]) -> list[Job]:
     """Return the jobs of what is named, or all: of each subsystem its tests without a bug, then its bugs."""
     some = [bug for bug in BUGS if not names or bug.name in names or bug.subsystem in names]
-    tests = {one: sorted({test for bug in some if bug.subsystem == one for test in bug.tests}) for one in SUBSYSTEMS}
-    jobs = [Job(f"{one}: {UNPLANTED}", mine) for one, mine in tests.items() if mine]
+    tests = {
+        subsystem: sorted({test for bug in some if bug.subsystem == subsystem for test in bug.tests})
+        for subsystem in SUBSYSTEMS
+    }
+    jobs = [Job(f"{subsystem}: {UNPLANTED}", mine) for subsystem, mine in tests.items() if mine]
     return [*jobs, *(Job(f"{bug.subsystem}: {bug.name}", list(bug.tests), bug) for bug in some)]
 
 
@@ -124,11 +127,11 @@ def run(names: list[str], workers: int) -> int:
 def summarise(work: Work, jobs: int) -> int:
     """Print a table and return the exit code."""
     for subsystem in SUBSYSTEMS:
-        mine = {name: one for name, one in work.done.items() if name.startswith(f"{subsystem}: ")}
+        mine = {name: verdict for name, verdict in work.done.items() if name.startswith(f"{subsystem}: ")}
         if mine:
             silent = mine.pop(f"{subsystem}: {UNPLANTED}", "not run")
-            found = sum(one == "found" for one in mine.values())
-            print(f"{subsystem:<12} {found:3} of {len(mine):3} bugs found; without them: {silent}")
+            n_found = sum(verdict == "found" for verdict in mine.values())
+            print(f"{subsystem:<12} {n_found:3} of {len(mine):3} bugs found; without them: {silent}")
     bad = sorted(name for name, verdict in work.done.items() if is_bad(verdict))
     print(f"{len(work.done)} of {jobs} runs, {len(bad)} of them bad{''.join(f'{chr(10)}  {name}' for name in bad)}")
     return 1 if bad or len(work.done) < jobs else 0
@@ -138,8 +141,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Plant bugs and demand that the ordinary tests find them.")
     parser.add_argument("names", nargs="*", help="bugs or subsystems; all by default")
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    return run(given.names, given.workers)
+    options = parser.parse_args()
+    return run(options.names, options.workers)
 
 
 if __name__ == "__main__":

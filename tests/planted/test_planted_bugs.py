@@ -113,7 +113,7 @@ def test_a_planted_bug_is_found(number: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("plant", CATALOGUE, ids=lambda one: one.name)
+@pytest.mark.parametrize("plant", CATALOGUE, ids=lambda bug: bug.name)
 def test_every_planted_broker_bug_is_found(plant: Plant) -> None:
     assert_found_and_silent_otherwise(plant)
 
