@@ -86,11 +86,11 @@ def each_case(cases: Iterable[Case]) -> Callable[[Callable[..., None]], Callable
             if failures:
                 raise BaseExceptionGroup(f"{len(failures)} of {len(cases)} cases failed", failures)
 
-        asked = inspect.signature(test)
-        first, *others = asked.parameters.values()
+        signature = inspect.signature(test)
+        first, *others = signature.parameters.values()
         assert first.name == "case"
         replaced = first.replace(name="cases", annotation=list[Case])
-        run.__signature__ = asked.replace(parameters=[replaced, *others])  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=[replaced, *others])  # type: ignore[attr-defined]
         return pytest.mark.parametrize("cases", list(files.values()), ids=list(files))(run)
 
     return decorate
@@ -110,21 +110,21 @@ def _read(path: Path) -> list[Case]:
     document = json.loads(path.read_text(encoding="utf-8"))
     described = document["schema"]
     schema = None if described is None else Schema.from_json(json.dumps(described))
-    return [_case(path.stem, schema, one) for one in document["cases"]]
+    return [_case(path.stem, schema, case) for case in document["cases"]]
 
 
-def _case(file: str, schema: Schema | None, one: dict[str, Any]) -> Case:
-    if wrong := one.keys() - _KEYS:
-        raise ValueError(f"{file}: {one.get('name')!r} has unknown keys: {sorted(wrong)}")
-    if ("expected" in one) == ("error" in one):
-        raise ValueError(f"{file}: {one['name']!r} needs one of expected and error")
-    if not isinstance(one.get("expected", True), bool):
-        raise ValueError(f"{file}: {one['name']!r}: expected is true or false")
-    event = _restored(one["event"])
-    is_json = event == one["event"]
-    answer, error, mentions = one.get("expected"), one.get("error"), tuple(one.get("mentions", ()))
-    known = (answer, error, mentions, is_json)
-    return Case(file, one["name"], schema, one["subscription"], event, *known)
+def _case(file: str, schema: Schema | None, case: dict[str, Any]) -> Case:
+    if wrong := case.keys() - _KEYS:
+        raise ValueError(f"{file}: {case.get('name')!r} has unknown keys: {sorted(wrong)}")
+    if ("expected" in case) == ("error" in case):
+        raise ValueError(f"{file}: {case['name']!r} needs one of expected and error")
+    if not isinstance(case.get("expected", True), bool):
+        raise ValueError(f"{file}: {case['name']!r}: expected is true or false")
+    event = _restored(case["event"])
+    is_json = event == case["event"]
+    answer, error, mentions = case.get("expected"), case.get("error"), tuple(case.get("mentions", ()))
+    expectations = (answer, error, mentions, is_json)
+    return Case(file, case["name"], schema, case["subscription"], event, *expectations)
 
 
 def _restored(value: Any) -> Any:
@@ -133,8 +133,8 @@ def _restored(value: Any) -> Any:
         for key, make in _SPECIAL.items():
             if value.keys() == {key}:
                 return make(value[key])
-        return {key: _restored(one) for key, one in value.items()}
-    return [_restored(one) for one in value] if isinstance(value, list) else value
+        return {key: _restored(item) for key, item in value.items()}
+    return [_restored(item) for item in value] if isinstance(value, list) else value
 
 
 def arrow_row(raw: Mapping[str, Any], schema: Schema) -> pa.Table:
@@ -162,7 +162,7 @@ def _arrow_column(value: Any, kind: AttributeType) -> pa.Array:
 
 def _element_type(elements: Any, kind: AttributeType) -> pa.DataType | None:
     """Return the Arrow type of the elements of a list: that of its largest number, of any other type the usual one."""
-    whole = isinstance(kind, Number) and all(isinstance(one, int) for one in elements or [0.5])
+    whole = isinstance(kind, Number) and all(isinstance(element, int) for element in elements or [0.5])
     return pa.int64() if whole else _arrow_type(None, kind)
 
 

@@ -24,17 +24,17 @@ class LinkSender:
         self.summary = CellSummary(spaces, CellOptions(gap=gap))
         self._max_ranges = max_ranges
         #: ``{id: ranges in each space}`` of what was added.
-        self.given: dict[SubscriptionId, tuple[Runs, ...]] = {}
+        self.ranges: dict[SubscriptionId, tuple[Runs, ...]] = {}
 
     def add(self, subscription: Subscription) -> RangePlan:
-        self.given[subscription.id] = tuple(
+        self.ranges[subscription.id] = tuple(
             space.ranges_of(subscription, self._max_ranges) for space in self.summary.spaces
         )
-        self.summary.put(_origin(subscription.id), self.given[subscription.id])
+        self.summary.put(_origin(subscription.id), self.ranges[subscription.id])
         return self._plan()
 
     def remove(self, id: SubscriptionId) -> RangePlan:
-        del self.given[id]
+        del self.ranges[id]
         self.summary.drop(_origin(id))
         return self._plan()
 

@@ -109,7 +109,7 @@ def evaluate(node: Node, event: Mapping[str, Any]) -> Outcome:
 
 def calculated(node: Calculated, event: Mapping[str, Any]) -> Outcome:
     """Return what a condition on expressions says, in fractions and three values."""
-    first, *others = [number_of(one, event) for one in node.operands]
+    first, *others = [number_of(operand, event) for operand in node.operands]
     if node.op == "NULL":
         return (first is None) != node.negated
     compared = [(">=", others[0]), ("<=", others[1])] if node.op == "BETWEEN" else [("=", other) for other in others]
@@ -133,7 +133,7 @@ def number_of(expression: Expression, event: Mapping[str, Any]) -> Any:
     if isinstance(expression, Call) and expression.name != "COMPARE":
         return _related(expression, event)
     if isinstance(expression, Call):
-        left, right = (number_of(one, event) for one in expression.args)
+        left, right = (number_of(arg, event) for arg in expression.args)
         return None if left is None or right is None else (left > right) - (left < right)
     value = event.get(expression.name) if isinstance(expression, Property) else _plain(expression)
     return Fraction(value) if isinstance(value, float) else value
@@ -141,7 +141,7 @@ def number_of(expression: Expression, event: Mapping[str, Any]) -> Any:
 
 def _related(call: Call, event: Mapping[str, Any]) -> Outcome:
     """Return what a function says of two attributes: the second is taken for what would stand in the text."""
-    left, right = (event.get(one.name) for one in call.args if isinstance(one, Property))
+    left, right = (event.get(arg.name) for arg in call.args if isinstance(arg, Property))
     if left is None or right is None:
         return None
     if call.name.startswith("A_"):
@@ -171,7 +171,7 @@ _ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction | None]] = {
 def _some_holds(node: Node, elements: tuple[Any, ...]) -> bool:
     """Whether some element of a list satisfies a condition; NOT IN, NOT BETWEEN and NOT LIKE say that none does."""
     if isinstance(node, ArrayTest):
-        listed = {_plain(one) for one in node.values}
+        listed = {_plain(value) for value in node.values}
         return {
             "A_CONTAINS": listed <= set(elements),
             "A_CONTAINEDBY": set(elements) <= listed,
@@ -180,21 +180,21 @@ def _some_holds(node: Node, elements: tuple[Any, ...]) -> bool:
         }[node.function]
     negated = isinstance(node, Between | IsIn | IsLike) and node.negated
     negated = negated or (isinstance(node, TextTest) and node.op != "=" and node.negated)
-    return any(_holds(node, one) != negated for one in elements) != negated
+    return any(_holds(node, element) != negated for element in elements) != negated
 
 
 def conjunction(outcomes: Iterable[Outcome]) -> Outcome:
-    found = list(outcomes)
-    if any(one is False for one in found):
+    listed = list(outcomes)
+    if any(outcome is False for outcome in listed):
         return False
-    return None if None in found else True
+    return None if None in listed else True
 
 
 def disjunction(outcomes: Iterable[Outcome]) -> Outcome:
-    found = list(outcomes)
-    if any(one is True for one in found):
+    listed = list(outcomes)
+    if any(outcome is True for outcome in listed):
         return True
-    return None if None in found else False
+    return None if None in listed else False
 
 
 def negation(outcome: Outcome) -> Outcome:
@@ -208,7 +208,7 @@ def _holds(node: Node, value: Any) -> bool:
     if isinstance(node, Between):
         return (_plain(node.lo) <= value <= _plain(node.hi)) != node.negated
     if isinstance(node, IsIn):
-        return any(value == _plain(one) for one in node.values) != node.negated
+        return any(value == _plain(literal) for literal in node.values) != node.negated
     if isinstance(node, IsLike):
         return like(node.pattern, value) != node.negated
     if isinstance(node, TextTest):
@@ -227,7 +227,7 @@ def spatial_holds(function: str, value: shapely.Geometry, operand: shapely.Geome
     """Whether shapely says so; a ring that jumps across the antimeridian is moved to the east with the value."""
     if shapely.bounds(operand)[0] < -120 and shapely.bounds(operand)[2] > 120 and "Polygon" in operand.geom_type:
         value, operand = (
-            shapely.transform(one, lambda xy: xy + (xy[:, :1] < 0) * [360.0, 0.0]) for one in (value, operand)
+            shapely.transform(geometry, lambda xy: xy + (xy[:, :1] < 0) * [360.0, 0.0]) for geometry in (value, operand)
         )
     operand = mended(operand)
     if is_area(operand) and (is_area(value) or isinstance(value, shapely.Point)) and function != "S_CROSSES":
@@ -263,7 +263,7 @@ def distance(a: shapely.Geometry, b: shapely.Geometry, unit: str | None) -> floa
         return float(shapely.distance(a, b))
     if shapely.intersects(a, b):
         return 0.0
-    (x, y), (u, v) = (np.radians(shapely.get_coordinates(shapely.segmentize(one, 0.02))).T for one in (a, b))
+    (x, y), (u, v) = (np.radians(shapely.get_coordinates(shapely.segmentize(geometry, 0.02))).T for geometry in (a, b))
     dy, dx = y[:, None] - v[None], x[:, None] - u[None]
     h = np.sin(dy / 2) ** 2 + np.cos(y)[:, None] * np.cos(v)[None] * np.sin(dx / 2) ** 2
     return float(2 * 6_371_008.771_415 * np.arcsin(np.sqrt(np.clip(h, 0, 1))).min()) / _UNITS[unit]
@@ -279,7 +279,7 @@ def clock_holds(node: ClockTest, microseconds: int) -> bool:
         return begin <= now < end if begin < end else now >= begin or now < end
     days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
     for part in node.operands[0].split(","):
-        first, _, last = (one.strip() for one in part.partition("-"))
+        first, _, last = (day.strip() for day in part.partition("-"))
         ring = (days * 2)[days.index(first) :]
         if days[local.weekday()] in ring[: ring.index(last or first) + 1]:
             return True
@@ -379,7 +379,7 @@ def grid_relations(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> npt.ND
     open_share = _share(inner_a, inner_b)
     a_within, b_within = ~_share(closed_a, ~closed_b), ~_share(~closed_a, closed_b)
     rims_share = _share(closed_a & ~inner_a, closed_b & ~inner_b)
-    found = np.full(apart.shape, RELATIONS.index("overlaps"))
+    codes = np.full(apart.shape, RELATIONS.index("overlaps"))
     for name, where in (
         ("disjoint", apart),
         ("meets", ~apart & ~open_share),
@@ -389,8 +389,8 @@ def grid_relations(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> npt.ND
         ("contains", b_within & ~a_within & ~rims_share),
         ("covers", b_within & ~a_within & rims_share),
     ):
-        found[where] = RELATIONS.index(name)
-    return found
+        codes[where] = RELATIONS.index(name)
+    return codes
 
 
 def _complex(cells: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -422,7 +422,7 @@ def exact_relation(a: Any, b: Any) -> str:
     Every edge of each is cut at every point it shares with the other's edges, and the middle of each piece is inside
     the other, outside it or on it. What is found of both boundaries is looked up, as in a textbook.
     """
-    rings = [_rational_ring(one) for one in (a, b)]
+    rings = [_rational_ring(polygon) for polygon in (a, b)]
     touch, a_found = _pieces(rings[0], rings[1])
     _, b_found = _pieces(rings[1], rings[0])
     if {"in", "out"} <= a_found or {"in", "out"} <= b_found:
@@ -445,7 +445,7 @@ def _rational_ring(polygon: Any) -> list[Pair]:
 
 def _pieces(ring: list[Pair], other: list[Pair]) -> tuple[bool, set[str]]:
     """Return whether a ring touches another, and where the pieces of its edges lie: in, out or on."""
-    found, touch = set(), False
+    sides, touch = set(), False
     for p, q in zip(ring, [*ring[1:], ring[0]], strict=True):
         cuts = {Fraction(0), Fraction(1)}
         for r, s in zip(other, [*other[1:], other[0]], strict=True):
@@ -455,8 +455,8 @@ def _pieces(ring: list[Pair], other: list[Pair]) -> tuple[bool, set[str]]:
         ordered = sorted(cuts)
         for low, high in itertools.pairwise(ordered):
             middle = (low + high) / 2
-            found.add(_place((p[0] + (q[0] - p[0]) * middle, p[1] + (q[1] - p[1]) * middle), other))
-    return touch, found
+            sides.add(_place((p[0] + (q[0] - p[0]) * middle, p[1] + (q[1] - p[1]) * middle), other))
+    return touch, sides
 
 
 def _cross(o: Pair, p: Pair, q: Pair) -> Fraction:
@@ -473,7 +473,7 @@ def _shared(p: Pair, q: Pair, r: Pair, s: Pair) -> list[Fraction]:
         return [t] if 0 <= t <= 1 and 0 <= u <= 1 else []
     if _cross(p, q, r):
         return []
-    low, high = sorted((one[along] - p[along]) / (q[along] - p[along]) for one in (r, s))
+    low, high = sorted((end[along] - p[along]) / (q[along] - p[along]) for end in (r, s))
     low, high = max(low, Fraction(0)), min(high, Fraction(1))
     return [low, high] if low <= high else []
 

@@ -29,8 +29,8 @@ def cover_matrix(
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         apart = np.sqrt(sum((s[:, None] - t) ** 2 for s, t in zip(outer[0].T, inner[0].T, strict=True)))
         gap = outer[1][:, None] - inner[1]
-        found = apart <= gap
+        covered = apart <= gap
         clear = (np.abs(apart - gap) > 1e-9 * (apart + np.abs(gap))) & (apart > 1e-100) & (apart + np.abs(gap) < 1e100)
     for i, j in np.argwhere(~clear).tolist():
-        found[i, j] = covers((outer[0][i], outer[1][i]), (inner[0][j], inner[1][j]))
-    return found
+        covered[i, j] = covers((outer[0][i], outer[1][i]), (inner[0][j], inner[1][j]))
+    return covered

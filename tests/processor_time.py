@@ -51,15 +51,15 @@ def _children() -> dict[int, list[tuple[int, int]]]:
 
     The parents are asked of the children: the kernel's own lists of children may lack some while processes come and go.
     """
-    found: dict[int, list[tuple[int, int]]] = {}
+    children: dict[int, list[tuple[int, int]]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:  # gone meanwhile
                 continue
-            found.setdefault(int(fields[1]), []).append((int(entry.name), sum(map(int, fields[11:15]))))
-    return found
+            children.setdefault(int(fields[1]), []).append((int(entry.name), sum(map(int, fields[11:15]))))
+    return children
 
 
 class _Compiling(numba_event.Listener):  # type: ignore[misc]

@@ -70,14 +70,14 @@ def outline(cells: Cells) -> shapely.Polygon | None:
 
 def cell_regions(rng: Rng, n: int) -> tuple[Cells, npt.NDArray[Any]]:
     """Return regions of grid cells, and the polygons around them."""
-    found: list[tuple[Cells, shapely.Polygon]] = []
+    drawn: list[tuple[Cells, shapely.Polygon]] = []
     kinds: Sequence[Callable[[Rng], Cells]] = (box, notched, joined, grown, speck)
-    while len(found) < n:
-        cells = kinds[len(found) % len(kinds)](rng)
+    while len(drawn) < n:
+        cells = kinds[len(drawn) % len(kinds)](rng)
         polygon = outline(cells)
         if polygon is not None:
-            found.append((cells, polygon))
-    return np.array([cells for cells, _ in found]), np.array([polygon for _, polygon in found])
+            drawn.append((cells, polygon))
+    return np.array([cells for cells, _ in drawn]), np.array([polygon for _, polygon in drawn])
 
 
 def slanted(rng: Rng) -> shapely.Geometry:
@@ -97,12 +97,12 @@ def free(rng: Rng) -> shapely.Geometry:
 
 def mixed_regions(rng: Rng, n: int) -> npt.NDArray[Any]:
     kinds: Sequence[Callable[[Rng], shapely.Geometry | None]] = (slanted, free, lambda rng: outline(grown(rng)))
-    found: list[shapely.Polygon] = []
-    while len(found) < n:
-        polygon = kinds[len(found) % len(kinds)](rng)
+    drawn: list[shapely.Polygon] = []
+    while len(drawn) < n:
+        polygon = kinds[len(drawn) % len(kinds)](rng)
         if polygon is not None and polygon.is_valid:
-            found.append(polygon)
-    return np.array(found)
+            drawn.append(polygon)
+    return np.array(drawn)
 
 
 def points(rng: Rng, n: int) -> npt.NDArray[Any]:
@@ -112,6 +112,6 @@ def points(rng: Rng, n: int) -> npt.NDArray[Any]:
 
 def rewritten(rng: Rng, polygons: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return equal polygons whose rings start elsewhere and run either way."""
-    rings = [shapely.get_coordinates(one)[:-1] for one in polygons]
+    rings = [shapely.get_coordinates(polygon)[:-1] for polygon in polygons]
     turned = [np.roll(ring, rng.integers(len(ring)), axis=0)[:: rng.choice([-1, 1])] for ring in rings]
     return np.array([shapely.Polygon(ring) for ring in turned])

@@ -219,14 +219,15 @@ def main() -> None:
     """Write ``costs.txt`` from what `tests.processor_time` found, and print what samples cost."""
     from tests.processor_time import FILE
 
-    found: dict[str, float] = json.loads(FILE.read_text(encoding="utf-8"))
-    costly = {nodeid: seconds for nodeid, seconds in found.items() if _is_costly(nodeid, seconds)}
+    seconds_of: dict[str, float] = json.loads(FILE.read_text(encoding="utf-8"))
+    costly = {nodeid: seconds for nodeid, seconds in seconds_of.items() if _is_costly(nodeid, seconds)}
     lines = [f"{seconds:.1f} {nodeid}" for nodeid, seconds in sorted(costly.items())]
     COSTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{len(found)} tests, {sum(found.values()):.0f} s; {len(costly)} costly ones, {sum(costly.values()):.0f} s")
+    print(f"{len(seconds_of)} tests, {sum(seconds_of.values()):.0f} s")
+    print(f"{len(costly)} costly tests, {sum(costly.values()):.0f} s")
     for number in range(TURNS):
-        sample = drawn(found, number)
-        print(f"sample {number}: {len(sample)} tests, {sum(found[nodeid] for nodeid in sample):.0f} s")
+        sample = drawn(seconds_of, number)
+        print(f"sample {number}: {len(sample)} tests, {sum(seconds_of[nodeid] for nodeid in sample):.0f} s")
 
 
 def _is_costly(nodeid: str, seconds: float) -> bool:

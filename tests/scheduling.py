@@ -30,7 +30,7 @@ def make_scheduler(config: pytest.Config, log: Any) -> object:
 
         def _assign_work_unit(self, node: Any) -> None:
             if not self.is_sorted:
-                self.workqueue = OrderedDict(sorted(self.workqueue.items(), key=lambda one: turn_of(one[0])))
+                self.workqueue = OrderedDict(sorted(self.workqueue.items(), key=lambda item: turn_of(item[0])))
                 self.is_sorted = True
             super()._assign_work_unit(node)
 

@@ -141,10 +141,10 @@ class Module:
     @cached_property
     def nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
         """The nodes of the tree by their kind: a dozen rules look for a few kinds each."""
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        nodes: dict[type[ast.AST], list[ast.AST]] = {}
         for node in ast.walk(self.tree):
-            found.setdefault(type(node), []).append(node)
-        return found
+            nodes.setdefault(type(node), []).append(node)
+        return nodes
 
     def walk(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
         return (node for kind in kinds for node in self.nodes.get(kind, ()))
@@ -267,8 +267,8 @@ def functions_are_short(module: Module) -> Iterator[Fault]:
 
 def kernels_have_few_parameters(module: Module) -> Iterator[Fault]:
     for function in filter(is_kernel, module.functions):
-        given = function.args
-        count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+        arguments = function.args
+        count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
         if count > KERNEL_PARAMETERS:
             yield Fault(function.lineno, f"{function.name} takes {count} parameters; at most {KERNEL_PARAMETERS}")
 
@@ -286,8 +286,8 @@ def classes_do_one_thing(module: Module) -> Iterator[Fault]:
     for node in module.walk(ast.ClassDef):
         assert isinstance(node, ast.ClassDef)
         methods, fields = methods_and_fields(node)
-        known = LARGE_CLASSES.get(f"{module.path}::{node.name}", (0, 0))
-        if methods > max(known[0], CLASS_METHODS) or fields > max(known[1], CLASS_FIELDS):
+        limits = LARGE_CLASSES.get(f"{module.path}::{node.name}", (0, 0))
+        if methods > max(limits[0], CLASS_METHODS) or fields > max(limits[1], CLASS_FIELDS):
             yield Fault(
                 node.lineno,
                 f"{node.name} has {methods} methods and {fields} fields; at most {CLASS_METHODS} and {CLASS_FIELDS}",
@@ -596,8 +596,8 @@ def test_a_folder_is_a_chapter() -> None:
 
 
 def test_every_folder_is_a_package() -> None:
-    there = {module.path for module in modules()}
-    assert not [folder for folder in folder_sizes() if folder and f"{folder}/__init__.py" not in there]
+    paths = {module.path for module in modules()}
+    assert not [folder for folder in folder_sizes() if folder and f"{folder}/__init__.py" not in paths]
 
 
 def test_no_class_is_excused_without_need() -> None:
@@ -643,6 +643,6 @@ def test_importing_tamis_is_light() -> None:
 
 
 def test_a_broker_imports_no_simulator_no_overlay_and_no_data_sets() -> None:
-    there = imported_by("import tamis.cli.main, tamis.cli.broker.serve, tamis.web.serving")
-    assert not [name for name in there if name.startswith(NOT_IN_A_BROKER)]
-    assert "tamis.web.app" in there
+    imported = imported_by("import tamis.cli.main, tamis.cli.broker.serve, tamis.web.serving")
+    assert not [name for name in imported if name.startswith(NOT_IN_A_BROKER)]
+    assert "tamis.web.app" in imported

@@ -21,9 +21,9 @@ def test_the_bill_has_every_package_of_the_lock_with_its_hashes(tmp_path: Path) 
     text = LOCK.read_text(encoding="utf-8")
     assert (bom["bomFormat"], bom["specVersion"]) == ("CycloneDX", "1.5")
     assert len(bom["components"]) == text.count("==") - text.count(" == ") > 50
-    assert sum(len(one["hashes"]) for one in bom["components"]) == text.count("--hash=sha256:")
-    assert len({one["bom-ref"] for one in bom["components"]}) == len(bom["components"])
-    assert {"numpy", "uvicorn", "websockets"} <= {one["name"] for one in bom["components"]}
+    assert sum(len(component["hashes"]) for component in bom["components"]) == text.count("--hash=sha256:")
+    assert len({component["bom-ref"] for component in bom["components"]}) == len(bom["components"])
+    assert {"numpy", "uvicorn", "websockets"} <= {component["name"] for component in bom["components"]}
 
 
 def test_the_same_lock_gives_the_same_bill() -> None:
@@ -43,6 +43,6 @@ def test_the_same_lock_gives_the_same_bill() -> None:
 )
 def test_a_package_without_a_version_or_a_hash_is_refused(line: str) -> None:
     good = f"a==1 \\\n    --hash={HASH}\n"
-    assert [one.name for one in read_lock(good + good)] == ["a", "a"]
+    assert [package.name for package in read_lock(good + good)] == ["a", "a"]
     with pytest.raises(ValueError, match="make lock"):
         read_lock(good + line)

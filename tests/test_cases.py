@@ -74,9 +74,9 @@ def test_answer_in_a_table(case: Case) -> None:
         if case.schema is None:  # what the first table taught the engine must not help with the second
             engine = engine_of(case, matcher)
         schema, _ = canonical(case, engine)
-        found = engine.match_table(arrow_row(case.event, schema))
-        assert found.of(0) == wanted(case), matcher
-        assert found.of(1) == engine.match({}), matcher
+        matches = engine.match_table(arrow_row(case.event, schema))
+        assert matches.of(0) == wanted(case), matcher
+        assert matches.of(1) == engine.match({}), matcher
 
 
 #: The naive evaluator knows no types, so that it cannot read the literals of addresses, dates, decimals and mixed sets.
@@ -199,7 +199,9 @@ def test_every_function_is_seen_with_a_missing_value() -> None:
     texts = [str(case.subscription) for case in ANSWERED if case.name.startswith("missing: ") and not case.expected]
     operators = [*(f"({name}(" for name in FUNCTIONS), " ILIKE ", " MATCHES ", " LIKE ", " IN (", " BETWEEN "]
     operators += [f" {op} " for op in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "div", "^")]
-    assert not [one for one in operators if not any(one in text and ") OR NOT (" in text for text in texts)]
+    assert not [
+        operator for operator in operators if not any(operator in text and ") OR NOT (" in text for text in texts)
+    ]
 
 
 @each_case([case for case in ANSWERED if case.schema is not None])

@@ -94,14 +94,14 @@ def outside_documents(text: str) -> list[str]:
 @functools.cache
 def known_paths() -> frozenset[str]:
     """Every file and directory of the repository, also without ``.py``, from any of its directories downwards."""
-    found: set[str] = set()
+    cited: set[str] = set()
     for file in tracked():
         parts = file.relative_to(ROOT).parts
         for end in range(1, len(parts) + 1):
             for start in range(end):
                 path = "/".join(parts[start:end])
-                found |= {path, path.removesuffix(".py")}
-    return frozenset(found)
+                cited |= {path, path.removesuffix(".py")}
+    return frozenset(cited)
 
 
 def missing_paths(text: str) -> list[str]:

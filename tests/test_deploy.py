@@ -27,11 +27,11 @@ def read_yaml(name: str) -> list[Any]:
 def locked(path: Path) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the version and the hashes of each package of a lock file."""
     entries = re.split(r"\n(?=\S)", path.read_text(encoding="utf-8").replace("\\\n", " "))
-    found = {}
+    documents = {}
     for entry in entries:
         if match := re.match(r"([\w.-]+)==(\S+)", entry):
-            found[match[1]] = match[2], frozenset(re.findall(r"sha256:\w+", entry))
-    return found
+            documents[match[1]] = match[2], frozenset(re.findall(r"sha256:\w+", entry))
+    return documents
 
 
 def test_the_image_has_packages_of_the_lock_file_alone() -> None:
@@ -89,7 +89,11 @@ def test_brokers_are_configured_by_names_that_are_known(text: str, tmp_path: Pat
 
     toml = (DEPLOY / "broker.toml").read_text(encoding="utf-8")
     if text == "kubernetes":
-        [toml] = [one["data"]["broker.toml"] for one in read_yaml("kubernetes.yaml") if one["kind"] == "ConfigMap"]
+        [toml] = [
+            document["data"]["broker.toml"]
+            for document in read_yaml("kubernetes.yaml")
+            if document["kind"] == "ConfigMap"
+        ]
     (tmp_path / "broker.toml").write_text(toml)
     config = read_config(tmp_path / "broker.toml").check()
     assert (config.standby, config.require_tokens, config.port) == (True, True, 8080)
@@ -97,15 +101,15 @@ def test_brokers_are_configured_by_names_that_are_known(text: str, tmp_path: Pat
 
 
 def test_pods_are_closed_and_the_service_leads_to_the_one_that_serves() -> None:
-    kinds = {one["kind"]: one for one in read_yaml("kubernetes.yaml")}
+    kinds = {document["kind"]: document for document in read_yaml("kubernetes.yaml")}
     pod = kinds["StatefulSet"]["spec"]["template"]
     [container] = pod["spec"]["containers"]
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
     assert kinds["Service"]["spec"]["selector"] == pod["metadata"]["labels"]
-    volumes = {one["name"] for one in pod["spec"]["volumes"]} | {
-        one["metadata"]["name"] for one in kinds["StatefulSet"]["spec"]["volumeClaimTemplates"]
+    volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {
+        claim["metadata"]["name"] for claim in kinds["StatefulSet"]["spec"]["volumeClaimTemplates"]
     }
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
@@ -113,9 +117,13 @@ def test_pods_are_closed_and_the_service_leads_to_the_one_that_serves() -> None:
 def test_the_password_of_the_database_reaches_libpq() -> None:
     """libpq ignores a pgpass that a group may read, and fsGroup lets its group read every file of a secret."""
     text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
-    [pod] = [one["spec"]["template"]["spec"] for one in read_yaml("kubernetes.yaml") if one["kind"] == "StatefulSet"]
+    [pod] = [
+        document["spec"]["template"]["spec"]
+        for document in read_yaml("kubernetes.yaml")
+        if document["kind"] == "StatefulSet"
+    ]
     [container] = pod["containers"]
-    variables = {one["name"]: one for one in container["env"]}
+    variables = {variable["name"]: variable for variable in container["env"]}
     assert "PGPASSFILE" not in variables or "fsGroup" not in pod["securityContext"]
     secret = variables["PGPASSWORD"]["valueFrom"]["secretKeyRef"]
     assert f"kubectl create secret generic {secret['name']} --from-literal={secret['key']}=" in text

@@ -40,8 +40,8 @@ def mutants() -> ModuleType:
 
 
 def test_each_kind_of_mutation_and_none_of_what_readers_see(mutants: ModuleType) -> None:
-    found = mutants.mutations(Path("x.py"), SOURCE)
-    assert {(one.before, one.after) for one in found} == {
+    listed = mutants.mutations(Path("x.py"), SOURCE)
+    assert {(mutation.before, mutation.after) for mutation in listed} == {
         ("a < b and a is not None", "(not (a < b and a is not None))"),
         ("a < b and a is not None", "(a < b or a is not None)"),
         ("a < b", "(a <= b)"),
@@ -53,9 +53,9 @@ def test_each_kind_of_mutation_and_none_of_what_readers_see(mutants: ModuleType)
         ("True", "False"),
         *((str(n), str(n + 1)) for n in (1, 2, 7)),
     }
-    for one in found:
-        assert one.applied(SOURCE.encode()) != SOURCE.encode()
-        ast.parse(one.applied(SOURCE.encode()))
+    for mutation in listed:
+        assert mutation.applied(SOURCE.encode()) != SOURCE.encode()
+        ast.parse(mutation.applied(SOURCE.encode()))
 
 
 def test_every_area_has_files_tests_and_mutations(mutants: ModuleType) -> None:
@@ -67,5 +67,5 @@ def test_every_area_has_files_tests_and_mutations(mutants: ModuleType) -> None:
     assert drawn == mutants.draw(list(mutants.AREAS), 18, 0)
     assert drawn != mutants.draw(list(mutants.AREAS), 18, 1)
     assert {area for area, _ in drawn} == set(mutants.AREAS)
-    for _, one in drawn:
-        ast.parse(one.applied((ROOT / one.path).read_bytes()))
+    for _, mutation in drawn:
+        ast.parse(mutation.applied((ROOT / mutation.path).read_bytes()))

@@ -36,8 +36,10 @@ class Installed:
 
     def run(self, program: str, *arguments: str, compiled: bool = True) -> str:
         """Run a program of that environment far from the checkout; give what it prints."""
-        told = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COVERAGE", "NUMBA"))}
-        environment = told | {"HOME": str(self.elsewhere), "NO_COLOR": "1"}
+        inherited = {
+            key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COVERAGE", "NUMBA"))
+        }
+        environment = inherited | {"HOME": str(self.elsewhere), "NO_COLOR": "1"}
         environment |= {} if compiled else {"NUMBA_DISABLE_JIT": "1"}
         command = [self.scripts / program, *arguments]
         done = subprocess.run(
@@ -61,10 +63,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     install = [*pip, "--python", str(python), "install", "--no-deps", "--no-index", "--no-compile", str(wheel)]
     subprocess.run(install, check=True)
     question = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    told = subprocess.run([python, "-c", question], check=True, capture_output=True, text=True).stdout
+    stdout = subprocess.run([python, "-c", question], check=True, capture_output=True, text=True).stdout
     # A path named in a .pth file is searched, but its own .pth files (the editable tamis) are not obeyed.
     borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (Path(told.strip()) / "borrowed.pth").write_text("\n".join(sorted(borrowed)), encoding="utf-8")
+    (Path(stdout.strip()) / "borrowed.pth").write_text("\n".join(sorted(borrowed)), encoding="utf-8")
 
     elsewhere = here / "elsewhere"
     elsewhere.mkdir()
@@ -142,8 +144,8 @@ def test_laboratory_and_benchmarks_are_wheels_of_their_own(package: str, command
     modules |= {f"{package}/{path.name}" for path in folder.glob("errata.toml")}
     information = f"{package}-{tamis.__version__}.dist-info"
     assert {name for name in archive.namelist() if not name.startswith(information)} == modules
-    told = archive.read(f"{information}/METADATA").decode()
-    assert re.search(rf"^Requires-Dist: tamis\[.*\]=={re.escape(tamis.__version__)}$", told, re.MULTILINE)
+    metadata = archive.read(f"{information}/METADATA").decode()
+    assert re.search(rf"^Requires-Dist: tamis\[.*\]=={re.escape(tamis.__version__)}$", metadata, re.MULTILINE)
     points = archive.read(f"{information}/entry_points.txt").decode()
     assert f"{command} = {package}.commands.app:app" in points
 
@@ -154,8 +156,8 @@ def test_the_wheel_is_light(installed: Installed) -> None:
 
 
 def test_the_installed_package_is_the_one_that_runs(installed: Installed) -> None:
-    told = installed.run("python", "-c", "import tamis; print(tamis.__file__)").strip()
-    assert Path(told).is_relative_to(installed.scripts.parent)
+    path = installed.run("python", "-c", "import tamis; print(tamis.__file__)").strip()
+    assert Path(path).is_relative_to(installed.scripts.parent)
 
 
 def test_one_version_everywhere(installed: Installed) -> None:
@@ -188,8 +190,8 @@ def test_data_and_grammar_are_found(installed: Installed) -> None:
         "print(table.num_rows, d.quake_regions().num_rows, len(engine))\n"
         "print(d.counties().num_rows, d.storms().num_rows, d.broken_subscriptions().num_rows)"
     )
-    told = installed.run("python", "-c", program, compiled=False)
-    assert told.split() == ["1707", "217", "67", "3398", "19537", "3"]
+    result = installed.run("python", "-c", program, compiled=False)
+    assert result.split() == ["1707", "217", "67", "3398", "19537", "3"]
 
 
 def test_every_module_can_be_imported() -> None:

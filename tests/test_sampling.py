@@ -74,12 +74,12 @@ def all_tests() -> list[str]:
 
     To collect the real ones takes ten seconds, and what is drawn does not depend on their number.
     """
-    found = set(costly_tests())
+    costly = set(costly_tests())
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         names = re.findall(r"^(?:async )?def (test_\w+)", source, re.MULTILINE)
-        found.update(f"{file}::{name}[{number}]" for name in names for number in range(3))
-    return sorted(found)
+        costly.update(f"{file}::{name}[{number}]" for name in names for number in range(3))
+    return sorted(costly)
 
 
 def test_eight_commits_in_a_row_run_everything(all_tests: list[str]) -> None:

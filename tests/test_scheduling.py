@@ -32,5 +32,5 @@ def test_the_longest_start_first() -> None:
         "tests/overlay/test_worlds.py::a",
         "src/a.py::a",
     ]
-    turns = [turn_of(scope_of(one)) for one in order]
-    assert all(one < other for one, other in itertools.pairwise(turns))
+    turns = [turn_of(scope_of(test)) for test in order]
+    assert all(turn < other for turn, other in itertools.pairwise(turns))

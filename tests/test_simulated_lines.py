@@ -44,8 +44,8 @@ def script() -> ModuleType:
 
 
 def test_lines_belong_to_the_innermost_function_and_docstrings_to_none(script: ModuleType) -> None:
-    found = {one.name: sorted(one.lines) for one in script.functions_of(ast.parse(MODULE))}
-    assert found == {"Door.open": [6, 7, 8], "Door.close": [11, 13], "Door.close.inner": [12], "wait": [17]}
+    functions = {function.name: sorted(function.lines) for function in script.functions_of(ast.parse(MODULE))}
+    assert functions == {"Door.open": [6, 7, 8], "Door.close": [11, 13], "Door.close.inner": [12], "wait": [17]}
 
 
 def test_a_row_counts_lines_and_names_what_was_never_entered(script: ModuleType) -> None:
@@ -67,7 +67,7 @@ def test_the_page_names_every_module_that_has_functions(script: ModuleType) -> N
         path.relative_to(script.SOURCE).as_posix()
         for part in script.PARTS
         for path in (script.SOURCE / part).rglob("*.py")
-        if any(one.lines for one in script.functions_of(ast.parse(path.read_text(encoding="utf-8"))))
+        if any(function.lines for function in script.functions_of(ast.parse(path.read_text(encoding="utf-8"))))
     }
     assert run | silent == modules, "run: python scripts/simulated_lines.py"
     assert not run & silent

@@ -32,9 +32,9 @@ sys.exit(pytest.main(["-q", "--collect-only", "-m", "soak or hypothesis", *sys.a
 def recipe(target: str) -> str:
     """Return the commands of a target of the Makefile."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    target_of = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
+    assert target_of is not None
+    return target_of[1]
 
 
 def test_the_profile_draws_new_examples_and_says_how_to_see_one_again() -> None:
@@ -65,8 +65,12 @@ def properties_inside(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Yield the test functions that make a property inside, which Hypothesis does not mark by itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            inner = (one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node)
-            if any("given" in ast.unparse(decorator) for one in inner for decorator in one.decorator_list):
+            inner = (
+                function
+                for function in ast.walk(node)
+                if isinstance(function, ast.FunctionDef) and function is not node
+            )
+            if any("given" in ast.unparse(decorator) for function in inner for decorator in function.decorator_list):
                 yield node
 
 
@@ -74,7 +78,7 @@ def unmarked(source: str) -> list[str]:
     return [
         node.name
         for node in properties_inside(ast.parse(source))
-        if not any(re.search("mark.(hypothesis|soak)", ast.unparse(one)) for one in node.decorator_list)
+        if not any(re.search("mark.(hypothesis|soak)", ast.unparse(decorator)) for decorator in node.decorator_list)
     ]
 
 

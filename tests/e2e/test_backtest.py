@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(folder / one) if "." in one else one for one in arguments])
+    done = CliRunner().invoke(app, [str(folder / argument) if "." in argument else argument for argument in arguments])
     return done.exit_code, done.stdout
 
 
@@ -238,7 +238,7 @@ WRONG_CALLS = {
 @pytest.mark.parametrize("call", WRONG_CALLS)
 def test_wrong_calls_say_what_to_do(call: str, folder: Path) -> None:
     (folder / "bad.yml").write_text(SIGMA.replace("selection and not filter", "other"))
-    arguments = [str(folder / one) + "/" * one.endswith("/") if "." in one else one for one in call.split()]
+    arguments = [str(folder / word) + "/" * word.endswith("/") if "." in word else word for word in call.split()]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == (1 if call.endswith("sigma rules.jsonl") else 2)
     words = "".join(done.stderr.replace("│", "").split())

@@ -14,5 +14,7 @@ def test_answer_of_a_network(case: Case) -> None:
     network.run()
     network.publish(writer, case.event)
     network.run()
-    assert [one.subscriptions for one in network.deliveries(reader)] == ([("asked",)] if case.expected else [])
+    assert [delivery.subscriptions for delivery in network.deliveries(reader)] == (
+        [("asked",)] if case.expected else []
+    )
     assert network.statistics().event_messages == (2 if case.expected else 0)

@@ -40,7 +40,7 @@ PAIRS = [(0, "here"), (0, "shallow"), (1, "late"), (1, "strong"), (2, "late"), (
 
 
 def run(*arguments: object, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments], input=stdin)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -106,16 +106,16 @@ def test_demo_shows_matches_reasons_and_the_next_step(tmp_path: Path, monkeypatc
 
 def test_demo_json_is_one_document_and_true(tmp_path: Path) -> None:
     done = program("demo", "--json", "--limit", 4, cwd=tmp_path)
-    told = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
     engine = tamis.Engine(tamis.Schema.from_arrow(datasets.earthquakes()))
     for name, text in datasets.quake_subscriptions():
         engine.subscribe(text, id=name)
-    assert told["matches"] == len(engine.match_table(datasets.earthquakes()))
-    assert len(told["newest"]) == 4
-    assert [one["matched"] for one in told["explanations"]] == [True, False]
-    assert told["reduction"]["before"] == 67
-    assert "impossible-range" in told["reduction"]["impossible"]
+    assert document["matches"] == len(engine.match_table(datasets.earthquakes()))
+    assert len(document["newest"]) == 4
+    assert [explanation["matched"] for explanation in document["explanations"]] == [True, False]
+    assert document["reduction"]["before"] == 67
+    assert "impossible-range" in document["reduction"]["impossible"]
     assert effort(lambda: run("demo", "--json"), rounds=1) < 2000, "a first look is quick"
 
 
@@ -139,12 +139,12 @@ def test_demo_says_when_the_map_cannot_be_written_or_opened(tmp_path: Path, monk
 
 def test_demo_saves_files_that_the_other_commands_read(tmp_path: Path) -> None:
     assert run("demo", "--save", tmp_path / "quakes").exit_code == 0
-    found = run("match", tmp_path / "quakes" / "subscriptions.jsonl", tmp_path / "quakes" / "earthquakes.parquet")
+    result = run("match", tmp_path / "quakes" / "subscriptions.jsonl", tmp_path / "quakes" / "earthquakes.parquet")
     schema = tamis.Schema.from_arrow(datasets.earthquakes())
     rows = [schema.event(row) for row in datasets.earthquakes().to_pylist()]
     trees = [parse(text) for _, text in datasets.quake_subscriptions()]
     wanted = sum(naive.evaluate(tree, row) is True for tree in trees for row in rows)
-    assert len(found.stdout.splitlines()) == wanted == 8866
+    assert len(result.stdout.splitlines()) == wanted == 8866
 
 
 def test_try_counts_and_shows(events: Path) -> None:
@@ -157,9 +157,9 @@ def test_try_counts_and_shows(events: Path) -> None:
 
 
 def test_try_json(events: Path) -> None:
-    told = json.loads(run("try", "mag >= 5", events, "--json", "--limit", 1).stdout)
-    assert (told["events"], told["matches"], told["skipped"]) == (3, 2, 0)
-    assert told["rows"] == [{"row": 1, "event": EVENTS[1]}]
+    document = json.loads(run("try", "mag >= 5", events, "--json", "--limit", 1).stdout)
+    assert (document["events"], document["matches"], document["skipped"]) == (3, 2, 0)
+    assert document["rows"] == [{"row": 1, "event": EVENTS[1]}]
 
 
 def test_try_without_matches_is_done_not_no(events: Path) -> None:
@@ -173,8 +173,8 @@ def test_filters_that_need_no_column(events: Path, text: str) -> None:
 
 def test_presence_of_a_value_of_no_type(tmp_path: Path) -> None:
     events = write_lines(tmp_path / "e.jsonl", [{"extra": {"nested": 1}}, {}, {"extra": {}}])
-    told = json.loads(run("try", "extra IS NOT NULL", events, "--json").stdout)
-    assert [row["row"] for row in told["rows"]] == [0, 2]
+    document = json.loads(run("try", "extra IS NOT NULL", events, "--json").stdout)
+    assert [row["row"] for row in document["rows"]] == [0, 2]
 
 
 def test_a_name_that_no_event_has_is_told(events: Path) -> None:
@@ -195,39 +195,39 @@ def test_times_without_a_zone_need_one(tmp_path: Path) -> None:
 def test_a_schema_says_what_the_file_does_not(tmp_path: Path, events: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"attributes": {"id": {"type": "string"}, "at": {"type": "timestamp"}}}')
-    told = run("try", "at > TIMESTAMP('2018-02-01T12:00:00Z')", events, "--schema", schema, "--json")
-    assert json.loads(told.stdout)["matches"] == 2
+    result = run("try", "at > TIMESTAMP('2018-02-01T12:00:00Z')", events, "--schema", schema, "--json")
+    assert json.loads(result.stdout)["matches"] == 2
     refused = run("try", "mag > 1", events, "--schema", schema)
     assert (refused.exit_code, "attribute 'mag': unknown" in refused.stderr) == (2, True)
 
 
 def test_match_prints_sorted_pairs(subscriptions: Path, events: Path) -> None:
-    found = run("match", subscriptions, events)
-    assert pairs(found.stdout) == PAIRS
-    assert "3 events, 4 subscriptions: 6 matches" in found.stderr
+    result = run("match", subscriptions, events)
+    assert pairs(result.stdout) == PAIRS
+    assert "3 events, 4 subscriptions: 6 matches" in result.stderr
     assert run("match", subscriptions, events, "--json").stderr == ""
 
 
 def test_match_takes_several_threads(tmp_path: Path, subscriptions: Path, events: Path) -> None:
     many = tmp_path / "many.jsonl"
     many.write_text("\n".join([events.read_text().strip()] * 400) + "\n")
-    found = run("match", subscriptions, many, "--threads", 2)
-    assert found.exit_code == 0, found.stderr
-    assert pairs(found.stdout) == pairs(run("match", subscriptions, many).stdout)
-    assert len(pairs(found.stdout)) == 400 * len(PAIRS)
+    result = run("match", subscriptions, many, "--threads", 2)
+    assert result.exit_code == 0, result.stderr
+    assert pairs(result.stdout) == pairs(run("match", subscriptions, many).stdout)
+    assert len(pairs(result.stdout)) == 400 * len(PAIRS)
     assert run("match", subscriptions, events, "--threads", 0).exit_code == 2
 
 
 def test_match_calls_events_by_a_column(subscriptions: Path, events: Path) -> None:
-    found = run("match", subscriptions, events, "--event-id", "id", "--json")
-    assert pairs(found.stdout) == [(EVENTS[row]["id"], id) for row, id in PAIRS]
+    result = run("match", subscriptions, events, "--event-id", "id", "--json")
+    assert pairs(result.stdout) == [(EVENTS[row]["id"], id) for row, id in PAIRS]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_match_writes_files(tmp_path: Path, subscriptions: Path, events: Path, suffix: str) -> None:
     out = tmp_path / f"pairs{suffix}"
-    told = json.loads(run("match", subscriptions, events, "--out", out, "--json").stdout)
-    assert (told["matches"], told["out"]) == (6, str(out))
+    document = json.loads(run("match", subscriptions, events, "--out", out, "--json").stdout)
+    assert (document["matches"], document["out"]) == (6, str(out))
     if suffix == ".parquet":
         rows = pq.ParquetFile(out).read().to_pylist()
         assert [(row["event"], row["subscription"]) for row in rows] == PAIRS
@@ -240,12 +240,12 @@ def test_match_writes_files(tmp_path: Path, subscriptions: Path, events: Path, s
 
 def test_cells_that_a_spreadsheet_would_run_are_disarmed(tmp_path: Path) -> None:
     risky = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "plain"]
-    subscriptions = write_lines(tmp_path / "s.jsonl", [{"id": one, "filter": "TRUE"} for one in risky])
+    subscriptions = write_lines(tmp_path / "s.jsonl", [{"id": risky_id, "filter": "TRUE"} for risky_id in risky])
     events = write_lines(tmp_path / "e.jsonl", [{"id": "=cmd"}])
     assert run("match", subscriptions, events, "--event-id", "id", "--out", tmp_path / "o.csv").exit_code == 0
     cells = (tmp_path / "o.csv").read_bytes().decode()
     assert cells.count("'=cmd,") == 7
-    assert all(f"'{one}" in cells for one in risky[:-1])
+    assert all(f"'{risky_id}" in cells for risky_id in risky[:-1])
     assert ",plain\n" in cells
 
 
@@ -264,21 +264,21 @@ def test_match_keeps_namespaces_apart_and_ends_what_has_expired(tmp_path: Path, 
 def test_match_skips_and_lists_what_is_bad(tmp_path: Path, subscriptions: Path) -> None:
     events = tmp_path / "e.jsonl"
     events.write_text('{"mag": 6}\nnot json\n\n{"mag": "six", "depth": 1}\n{"mag": 6, "mag": 7}\n{"depth": 3}\n')
-    found = run("match", subscriptions, events, "--on-bad", "skip")
-    assert found.exit_code == 0
-    assert pairs(found.stdout) == [(0, "strong"), (4, "shallow")], "a bad row matches nothing, not even by its depth"
-    assert "skipped 3 rows" in found.stderr
-    assert "e.jsonl, line 2: not JSON" in found.stderr
-    assert "e.jsonl, line 4: attribute 'mag': expected a number" in found.stderr
-    assert "e.jsonl, line 5: duplicate key 'mag'" in found.stderr
+    result = run("match", subscriptions, events, "--on-bad", "skip")
+    assert result.exit_code == 0
+    assert pairs(result.stdout) == [(0, "strong"), (4, "shallow")], "a bad row matches nothing, not even by its depth"
+    assert "skipped 3 rows" in result.stderr
+    assert "e.jsonl, line 2: not JSON" in result.stderr
+    assert "e.jsonl, line 4: attribute 'mag': expected a number" in result.stderr
+    assert "e.jsonl, line 5: duplicate key 'mag'" in result.stderr
 
 
 def test_match_skips_bad_subscriptions(tmp_path: Path, events: Path) -> None:
     rows = [{"id": "good", "filter": "mag > 5.6"}, {"id": "bad", "filter": "mag >"}, {"filter": 5}, {"id": "none"}]
-    found = run("match", write_lines(tmp_path / "s.jsonl", rows), events, "--on-bad", "skip")
-    assert pairs(found.stdout) == [(2, "good")]
-    assert "skipped 3 rows" in found.stderr
-    assert "line 2: subscription 'bad': expected" in found.stderr
+    result = run("match", write_lines(tmp_path / "s.jsonl", rows), events, "--on-bad", "skip")
+    assert pairs(result.stdout) == [(2, "good")]
+    assert "skipped 3 rows" in result.stderr
+    assert "line 2: subscription 'bad': expected" in result.stderr
 
 
 def test_filters_in_a_text_file_are_called_by_their_line(tmp_path: Path, events: Path) -> None:
@@ -306,9 +306,9 @@ def test_explain_says_why_and_why_not(events: Path) -> None:
 
 
 def test_explain_json() -> None:
-    told = run("explain", "mag >= 5", '{"mag": 6}', "--json")
+    result = run("explain", "mag >= 5", '{"mag": 6}', "--json")
     condition = {"condition": "mag >= 5", "attribute": "mag", "value": "6", "outcome": True}
-    assert json.loads(told.stdout) == {
+    assert json.loads(result.stdout) == {
         "matched": True,
         "subscription": "mag >= 5",
         "conditions": [condition],
@@ -317,9 +317,9 @@ def test_explain_json() -> None:
 
 
 def test_explain_json_has_a_tree_in_which_not_is_a_step() -> None:
-    told = run("explain", "NOT (mag >= 5)", '{"mag": 4}', "--json")
-    tree = json.loads(told.stdout)["tree"]
-    assert (tree["operator"], tree["outcome"], [one["outcome"] for one in tree["parts"]]) == ("NOT", True, [False])
+    result = run("explain", "NOT (mag >= 5)", '{"mag": 4}', "--json")
+    tree = json.loads(result.stdout)["tree"]
+    assert (tree["operator"], tree["outcome"], [part["outcome"] for part in tree["parts"]]) == ("NOT", True, [False])
 
 
 def test_covers_yes_and_no() -> None:
@@ -332,18 +332,18 @@ def test_covers_yes_and_no() -> None:
 
 def test_covers_json_shows_a_witness_as_one_would_write_it() -> None:
     later, since = "at > TIMESTAMP('2018-02-01T00:00:00Z')", "at > TIMESTAMP('2018-01-01T00:00:00Z')"
-    told = json.loads(run("covers", later, since, "--json").stdout)
-    assert (told["covers"], told["unknown"]) == (False, False)
-    assert told["witness"]["at"].startswith("2018-0")
+    document = json.loads(run("covers", later, since, "--json").stdout)
+    assert (document["covers"], document["unknown"]) == (False, False)
+    assert document["witness"]["at"].startswith("2018-0")
 
 
 def test_reduce_reports_and_writes_what_remains(tmp_path: Path) -> None:
     rows = {"wide": "mag > 1", "narrow": "mag > 2", "same": "1 < mag", "never": "mag > 2 AND mag < 1"}
     path = write_lines(tmp_path / "s.jsonl", [{"id": id, "filter": text} for id, text in rows.items()])
-    told = json.loads(run("reduce", path, "--json").stdout)
+    document = json.loads(run("reduce", path, "--json").stdout)
     counts = {"before", "kept", "covered", "equivalent", "subsumed", "merged", "impossible", "undecided"}
-    assert (set(told), told["undecided"]) == (counts, [])
-    assert (told["before"], told["impossible"]) == (4, ["never"])
+    assert (set(document), document["undecided"]) == (counts, [])
+    assert (document["before"], document["impossible"]) == (4, ["never"])
     shown = run("reduce", path, "--out", tmp_path / "small.jsonl")
     assert "4 subscriptions -> 1 (25%)" in shown.stdout
     [left] = lines((tmp_path / "small.jsonl").read_text())
@@ -430,9 +430,9 @@ class TestVerify:
     def test_sound_versions(self, tmp_path: Path) -> None:
         self.saved(tmp_path)
         self.saved(tmp_path)
-        found = run("verify", tmp_path)
-        assert found.exit_code == 0
-        first, second = (found.stdout.splitlines()[at : at + 4] for at in (0, 4))
+        result = run("verify", tmp_path)
+        assert result.exit_code == 0
+        first, second = (result.stdout.splitlines()[at : at + 4] for at in (0, 4))
         assert (first[0], second[0]) == ("v000001: sound", "v000002: sound")
         assert [line.partition(":")[0].strip() for line in first[1:]] == ["checksums", "structure", "signature"]
         assert "not signed: nothing shows who wrote it" in first[3]
@@ -447,12 +447,12 @@ class TestVerify:
         engine.subscribe("mag > 4", id="a")
         engine.save(tmp_path / "saved", key=b"k" * 32)
         assert "the signature was not checked" in run("verify", tmp_path / "saved").stdout
-        found = run("verify", tmp_path / "saved", "--key-file", key)
-        assert (found.exit_code, "signed with this key" in found.stdout) == (0, True)
+        result = run("verify", tmp_path / "saved", "--key-file", key)
+        assert (result.exit_code, "signed with this key" in result.stdout) == (0, True)
         self.saved(tmp_path / "plain")
-        found = run("verify", tmp_path / "plain", "--key-file", key, "--json")
-        assert found.exit_code == 1
-        assert "not signed, and a key demands" in json.loads(found.stdout)[0]["problem"]
+        result = run("verify", tmp_path / "plain", "--key-file", key, "--json")
+        assert result.exit_code == 1
+        assert "not signed, and a key demands" in json.loads(result.stdout)[0]["problem"]
 
     def test_a_crafted_version_has_right_checksums_and_no_structure(self, tmp_path: Path) -> None:
         engine = tamis.Engine()
@@ -463,29 +463,29 @@ class TestVerify:
         (version / "0.arrays").unlink()
         write_arrays(version / "0.arrays", arrays)
         Changer(version, 0).seal()
-        [found] = json.loads(run("verify", tmp_path, "--json").stdout)
-        assert (found["sound"], found["checksums"], found["structure"]) == (False, True, False)
-        assert "0.arrays: the array 'plain.segment0.column_axes' must ascend" in found["problem"]
+        [report] = json.loads(run("verify", tmp_path, "--json").stdout)
+        assert (report["sound"], report["checksums"], report["structure"]) == (False, True, False)
+        assert "0.arrays: the array 'plain.segment0.column_axes' must ascend" in report["problem"]
 
     def test_an_older_format_is_migrated(self, tmp_path: Path) -> None:
         old = Path(__file__).parents[1] / "unit" / "engine" / "old_snapshots" / "format1"
         assert "convert it with: tamis migrate" in run("verify", old).stdout
-        found = run("migrate", old, tmp_path / "new")
-        assert (found.exit_code, "v000001" in found.stdout) == (0, True)
+        result = run("migrate", old, tmp_path / "new")
+        assert (result.exit_code, "v000001" in result.stdout) == (0, True)
         assert run("verify", tmp_path / "new").exit_code == 0
 
     def test_a_damaged_version_is_named(self, tmp_path: Path) -> None:
         path = self.saved(tmp_path) / "0.subscriptions.arrow"
         self.saved(tmp_path)
         path.write_bytes(path.read_bytes()[:-1])
-        found = run("verify", tmp_path, "--json")
-        assert found.exit_code == 1
-        first, second = json.loads(found.stdout)
+        result = run("verify", tmp_path, "--json")
+        assert result.exit_code == 1
+        first, second = json.loads(result.stdout)
         assert (first["version"], first["sound"], second["sound"]) == ("v000001", False, True)
         assert "0.subscriptions.arrow: torn" in first["problem"]
 
     def test_nothing_to_verify(self, tmp_path: Path) -> None:
         for directory, problem in ((tmp_path, "no saved engine in it"), (tmp_path / "nowhere", "no such directory")):
-            found = run("verify", directory)
-            assert found.exit_code == 2
-            assert problem in found.stderr
+            result = run("verify", directory)
+            assert result.exit_code == 2
+            assert problem in result.stderr

@@ -13,14 +13,14 @@ from tamis.cli.main import app
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def reduced(tmp_path: Path, rows: dict[int, str]) -> list[str]:
     """Reduce a file and what became of it; return the filters that were written."""
-    given, first, second = (tmp_path / name for name in ("given.jsonl", "first.jsonl", "second.jsonl"))
-    given.write_text("".join(json.dumps({"id": id, "filter": text}) + "\n" for id, text in rows.items()))
-    shown = run("reduce", given, "--out", first)
+    original, first, second = (tmp_path / name for name in ("given.jsonl", "first.jsonl", "second.jsonl"))
+    original.write_text("".join(json.dumps({"id": id, "filter": text}) + "\n" for id, text in rows.items()))
+    shown = run("reduce", original, "--out", first)
     assert shown.exit_code == 0
     assert max(map(len, shown.stdout.splitlines())) < 120
     assert run("reduce", first, "--out", second).exit_code == 0
@@ -29,17 +29,17 @@ def reduced(tmp_path: Path, rows: dict[int, str]) -> list[str]:
 
 
 def test_a_moment_without_a_text_is_shown_as_microseconds() -> None:
-    told = run("covers", "at >= TIMESTAMP('0001-01-01T00:00:00Z')", "at IS NOT NULL", "--json")
-    assert told.exit_code == 1
-    assert json.loads(told.stdout)["witness"] == {"at": -62_135_596_800_000_001}
+    result = run("covers", "at >= TIMESTAMP('0001-01-01T00:00:00Z')", "at IS NOT NULL", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["witness"] == {"at": -62_135_596_800_000_001}
     shown = run("covers", "at >= TIMESTAMP('2018-01-01T00:00:00Z')", "at IS NOT NULL")
     assert (shown.exit_code, '"at":"' in shown.stdout) == (1, True)
 
 
 def test_a_long_decimal_is_a_number_with_all_its_digits() -> None:
     apart = "x <= 0.1 OR x >= 0.10000000000000002"
-    for told in (run("covers", apart, "x IS NOT NULL", "--json"), run("covers", apart, "x IS NOT NULL")):
-        document = json.loads(told.stdout[told.stdout.index("{") :], parse_float=Decimal)
+    for result in (run("covers", apart, "x IS NOT NULL", "--json"), run("covers", apart, "x IS NOT NULL")):
+        document = json.loads(result.stdout[result.stdout.index("{") :], parse_float=Decimal)
         assert document.get("witness", document) == {"x": Decimal("0.10000000000000001")}
     plain = run("covers", "x < 0.1 OR x >= 0.10000000000000002", "x IS NOT NULL", "--json")
     assert json.loads(plain.stdout)["witness"] == {"x": 0.1}

@@ -100,9 +100,9 @@ def test_a_picture(tmp_path: Path) -> None:
 
 def test_a_picture_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    told = run("--quick", "--picture", "rates.svg")
-    assert told.exit_code == 2
-    assert "pip install 'tamis[plots]'" in told.stderr
+    result = run("--quick", "--picture", "rates.svg")
+    assert result.exit_code == 2
+    assert "pip install 'tamis[plots]'" in result.stderr
 
 
 def test_a_missing_package_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +127,9 @@ def test_a_missing_package_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_options(option: str, value: str, message: str) -> None:
-    told = run("--quick", option, value or ",")
-    assert told.exit_code == 2
-    assert message in told.stderr
+    result = run("--quick", option, value or ",")
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 class Forgetful(Scan):
@@ -145,7 +145,7 @@ class Forgetful(Scan):
 class WrongEngine(Ours):
     """Finds nothing."""
 
-    def pairs(self, found: Any) -> Any:
+    def pairs(self, matches: Any) -> Any:
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
@@ -160,8 +160,8 @@ def test_a_wrong_answer_is_never_timed() -> None:
 
 
 def test_the_sample_has_matches_where_they_are_rare() -> None:
-    one = bench.Bench(make_boxes("uniform4", 500, 2_000), Effort(batch=2_000))
-    sample, (events, _) = one._find_sample(one._base())
+    measured = bench.Bench(make_boxes("uniform4", 500, 2_000), Effort(batch=2_000))
+    sample, (events, _) = measured._find_sample(measured._base())
     assert len(sample) == 16
     assert len(set(events.tolist())) >= 8
 
@@ -171,9 +171,9 @@ def test_large_texts_and_large_counting_are_left_out_with_a_reason() -> None:
     assert [row.rate for row in rows] == [None, None]
     assert "one by one" in rows[0].note
     work = make_work("stock", 100, 1)
-    one = bench.Bench(work, QUICK)
-    assert one._reason_to_leave_out(bench.SYSTEMS["counting"]) == ""
-    assert one._reason_to_leave_out(type("Small", (bench.SYSTEMS["counting"],), {"most": 99}))
+    measured = bench.Bench(work, QUICK)
+    assert measured._reason_to_leave_out(bench.SYSTEMS["counting"]) == ""
+    assert measured._reason_to_leave_out(type("Small", (bench.SYSTEMS["counting"],), {"most": 99}))
 
 
 def test_rows_survive_json() -> None:
@@ -198,9 +198,9 @@ def test_goals_stand_beside_the_numbers() -> None:
 
 def test_time_between_events_is_not_counted() -> None:
     calls = []
-    found = time_each(lambda event: None, [{}] * 10, Effort(seconds=0.05), lambda: calls.append(time.sleep(0.005)))
-    assert found.n == 25 * len(calls)
-    assert found.p99 < 5_000
+    times = time_each(lambda event: None, [{}] * 10, Effort(seconds=0.05), lambda: calls.append(time.sleep(0.005)))
+    assert times.n == 25 * len(calls)
+    assert times.p99 < 5_000
 
 
 def test_the_callback_between_events_can_end_it() -> None:
@@ -209,8 +209,8 @@ def test_the_callback_between_events_can_end_it() -> None:
 
 
 def test_events_are_timed_while_segments_merge() -> None:
-    one = bench.Bench(make_boxes("uniform4", 60_000, 64), Effort(seconds=5.0, batch=64))
-    rows = list(one._latency_of_merge(Ours(one.work)))
+    measured = bench.Bench(make_boxes("uniform4", 60_000, 64), Effort(seconds=5.0, batch=64))
+    rows = list(measured._latency_of_merge(Ours(measured.work)))
     assert rows[-1].what == "p99 merge"
     assert rows[-1].rate is None or rows[-1].goal == 3 * rows[0].rate
 
@@ -223,8 +223,8 @@ def test_regions_are_measured_beside_their_peers() -> None:
     assert {("storms over counties", "ours"), ("quakes in provinces", "strtree")} <= systems
     assert {("relation", "ours"), ("cr-tree A", "cr-tree"), ("simplifier C", "on")} <= systems
     assert all(row["rate"] > 0 for row in rows if row["rate"] is not None and row["what"] != "evaluations")
-    asked = {(row["work"], row["system"]): row["rate"] for row in rows if row["what"] == "evaluations"}
-    assert all(asked[f"cr-tree {kind}", "cr-tree"] <= asked[f"cr-tree {kind}", "scan"] for kind in "ABC")
+    rates = {(row["work"], row["system"]): row["rate"] for row in rows if row["what"] == "evaluations"}
+    assert all(rates[f"cr-tree {kind}", "cr-tree"] <= rates[f"cr-tree {kind}", "scan"] for kind in "ABC")
 
 
 def test_a_part_of_the_regions_as_a_table() -> None:

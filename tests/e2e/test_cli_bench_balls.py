@@ -56,8 +56,8 @@ def test_a_wrong_answer_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     right = BallIndex.find_covers
 
     def wrong(self: BallIndex, centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-        found = right(self, centers, radii)
-        return found if self.statistics()["way"] == "scan" else np.full_like(found, -1)
+        matches = right(self, centers, radii)
+        return matches if self.statistics()["way"] == "scan" else np.full_like(matches, -1)
 
     monkeypatch.setattr(BallIndex, "find_covers", wrong)
     with pytest.raises(InvariantError, match="tree and the scan disagree"):
@@ -66,6 +66,6 @@ def test_a_wrong_answer_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_worlds_are_the_same_every_time(kind: str) -> None:
-    one, again, other = (make_balls(kind, 50, 6, 4, seed) for seed in (1, 1, 2))
-    assert all(np.array_equal(a, b) for a, b in zip(one, again, strict=True))
-    assert not np.array_equal(one.centers, other.centers)
+    first, again, other = (make_balls(kind, 50, 6, 4, seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first.centers, other.centers)

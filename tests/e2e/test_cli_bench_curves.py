@@ -39,6 +39,6 @@ def test_a_picture_of_given_rows_and_of_a_wrong_kind() -> None:
     rows = [Row("uniform, 2-d, side 2", n, "ours", "insertion", 10.0) for n in (1_000, 10_000)]
     [panel] = draw_insertion([*rows, Row("2-d", 5, "ours", "keys", 1.0)]).axes
     assert [line.get_xdata().tolist() for line in panel.get_lines()] == [[1_000, 10_000]]
-    told = CliRunner().invoke(app, ["bench", "curves", "--quick", "--picture", "x.gif"])
-    assert told.exit_code == 2
-    assert "a picture is a .svg" in told.stderr
+    result = CliRunner().invoke(app, ["bench", "curves", "--quick", "--picture", "x.gif"])
+    assert result.exit_code == 2
+    assert "a picture is a .svg" in result.stderr

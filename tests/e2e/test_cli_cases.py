@@ -25,14 +25,14 @@ def explain(case: Case, folder: Path) -> Result:
 
 @each_case([case for case in CASES if case.error is None])
 def test_answer(case: Case, tmp_path: Path) -> None:
-    told = explain(case, tmp_path)
-    assert told.exit_code == (0 if case.expected else 1), told.output
-    assert json.loads(told.stdout)["matched"] is case.expected
+    result = explain(case, tmp_path)
+    assert result.exit_code == (0 if case.expected else 1), result.output
+    assert json.loads(result.stdout)["matched"] is case.expected
 
 
 @each_case([case for case in CASES if case.error is not None])
 def test_refusal(case: Case, tmp_path: Path) -> None:
-    told = explain(case, tmp_path)
-    assert told.exit_code == 2, told.output
-    assert told.stdout == ""
-    assert told.stderr.startswith("error: ")
+    result = explain(case, tmp_path)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")

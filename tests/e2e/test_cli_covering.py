@@ -54,9 +54,9 @@ def test_covers_explains() -> None:
     assert "yes      mag >= 4: B says mag >= 5" in out
     assert "decides  depth < 70: B says depth < 100" in out
     code, out, _ = run("covers", "mag >= 4 AND depth < 70", "mag >= 5", "--explain", "--json")
-    told = json.loads(out)
-    assert [one["decides"] for one in told["conditions"]] == [False, True]
-    assert told["conditions"][1]["b"] is None
+    document = json.loads(out)
+    assert [condition["decides"] for condition in document["conditions"]] == [False, True]
+    assert document["conditions"][1]["b"] is None
     assert "conditions" not in json.loads(run("covers", "x < 2", "x < 1", "--json")[1])
 
 
@@ -74,7 +74,7 @@ def test_reduce_draws_before_and_after(tmp_path: Path) -> None:
         "s = 'a'",
         "y = 9",
     ]
-    file = write_subscriptions(tmp_path / "s.jsonl", [{"id": f"s{i}", "filter": one} for i, one in enumerate(texts)])
+    file = write_subscriptions(tmp_path / "s.jsonl", [{"id": f"s{i}", "filter": text} for i, text in enumerate(texts)])
     code, out, err = run("reduce", file, "--picture", tmp_path / "p.svg")
     assert code == 0, err
     assert "6 subscriptions -> 3" in out

@@ -46,7 +46,7 @@ PAIRS = {
 
 
 def run(*arguments: object, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments], input=stdin)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
 def as_jsonl(rows: list[dict[str, Any]]) -> bytes:
@@ -99,10 +99,10 @@ def test_every_format_gives_the_same_rows(
     monkeypatch.setattr("tamis.files.events.BATCH_ROWS", size)
     (tmp_path / name).write_bytes(FORMATS[name](EVENTS))
     (tmp_path / "s.jsonl").write_bytes(as_jsonl(SUBSCRIPTIONS))
-    found = run("match", tmp_path / "s.jsonl", tmp_path / name)
-    assert found.exit_code == 0, found.stderr
+    result = run("match", tmp_path / "s.jsonl", tmp_path / name)
+    assert result.exit_code == 0, result.stderr
     read: dict[int, list[str]] = {}
-    for line in found.stdout.splitlines():
+    for line in result.stdout.splitlines():
         pair = json.loads(line)
         read.setdefault(pair["event"], []).append(pair["subscription"])
     assert read == PAIRS
@@ -111,8 +111,8 @@ def test_every_format_gives_the_same_rows(
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_shows_the_same_event(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FORMATS[name](EVENTS))
-    told = json.loads(run("try", "id = 7", tmp_path / name, "--json").stdout)
-    assert told["rows"] == [{"row": 0, "event": EVENTS[0]}]
+    document = json.loads(run("try", "id = 7", tmp_path / name, "--json").stdout)
+    assert document["rows"] == [{"row": 0, "event": EVENTS[0]}]
     assert run("explain", "mag = 5 AND felt = FALSE", tmp_path / name, "--row", 1).exit_code == 0
 
 
@@ -124,8 +124,8 @@ def test_every_format_holds_subscriptions(tmp_path: Path, name: str) -> None:
 
 def test_dates_in_parquet_start_where_date_literals_do(tmp_path: Path) -> None:
     pq.write_table(pa.table({"day": [dt.date(2018, 2, 1), dt.date(2018, 2, 2)]}), tmp_path / "e.parquet")
-    told = json.loads(run("try", "day = DATE('2018-02-02')", tmp_path / "e.parquet", "--json").stdout)
-    assert [row["row"] for row in told["rows"]] == [1]
+    document = json.loads(run("try", "day = DATE('2018-02-02')", tmp_path / "e.parquet", "--json").stdout)
+    assert [row["row"] for row in document["rows"]] == [1]
 
 
 def test_literals_decide_what_csv_cells_are(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_literals_decide_what_csv_cells_are(tmp_path: Path) -> None:
         ("flag = 1", [0]),
         ("n >= 5", [0, 1]),
     ]:
-        told = json.loads(run("try", question, tmp_path / "e.csv", "--json").stdout)
-        assert [row["row"] for row in told["rows"]] == rows, question
+        document = json.loads(run("try", question, tmp_path / "e.csv", "--json").stdout)
+        assert [row["row"] for row in document["rows"]] == rows, question
 
 
 def test_csv_cells_that_do_not_fit_are_refused_by_line(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_csv_cells_that_do_not_fit_are_refused_by_line(tmp_path: Path) -> None:
     refused = run("try", "mag > 1", tmp_path / "e.csv")
     assert refused.exit_code == 2
     assert "e.csv, line 4: attribute 'mag': expected a number, not a string (got 'n/a')" in refused.stderr
-    told = run("try", "mag > 1", tmp_path / "e.csv", "--on-bad", "skip", "--json")
-    assert [row["row"] for row in json.loads(told.stdout)["rows"]] == [0, 4]
-    assert "line 5: attribute 'mag': expected a number, not a string (got '1e999')" in told.stderr
+    result = run("try", "mag > 1", tmp_path / "e.csv", "--on-bad", "skip", "--json")
+    assert [row["row"] for row in json.loads(result.stdout)["rows"]] == [0, 4]
+    assert "line 5: attribute 'mag': expected a number, not a string (got '1e999')" in result.stderr
 
 
 def test_large_whole_numbers_stay_exact(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_an_empty_file_has_no_events(tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text("[]")
     (tmp_path / "e.csv").write_text("mag,place\n")
     for name in ("e.jsonl", "e.json", "e.csv"):
-        told = run("try", "mag > 1", tmp_path / name)
-        assert (told.exit_code, "0 of 0 events match" in told.stdout) == (0, True)
+        result = run("try", "mag > 1", tmp_path / name)
+        assert (result.exit_code, "0 of 0 events match" in result.stdout) == (0, True)
 
 
 def test_a_run_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,11 +46,11 @@ def test_a_process_compiles_and_is_gone_at_the_end(tmp_path: Path, monkeypatch: 
     program.chmod(0o755)
     monkeypatch.setattr(warm_up, "are_kernels_compiled", lambda: False)
     monkeypatch.setattr("sys.executable", str(program))
-    with kernels.compiling("local[2]") as found:
-        assert found.is_running
-    assert not found.is_running
-    with kernels.compiling("spark://host:7077") as found:
-        assert not found.is_running
+    with kernels.compiling("local[2]") as compiling:
+        assert compiling.is_running
+    assert not compiling.is_running
+    with kernels.compiling("spark://host:7077") as compiling:
+        assert not compiling.is_running
 
 
 def _stand_in(path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +84,9 @@ def test_a_part_that_fails_leaves_no_mark_and_shows_its_error(tmp_path: Path, mo
 
 def test_compiled_kernels_need_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_up, "are_kernels_compiled", lambda: True)
-    with kernels.compiling() as found:
-        assert not found.is_running
-        found.wait()
+    with kernels.compiling() as compiling:
+        assert not compiling.is_running
+        compiling.wait()
 
 
 def test_elsewhere_than_on_a_terminal_a_line_says_what_takes_long(capsys: pytest.CaptureFixture[str]) -> None:

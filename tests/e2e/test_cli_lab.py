@@ -59,9 +59,9 @@ def test_json_and_nothing_is_run_again(rows: Path) -> None:
     before = (rows / "z-plateau.parquet").stat().st_mtime_ns
     code, shown = run("run", "z-plateau", "--no-spark", "--out", rows, "--json")
     assert code == 0
-    [found] = [json.loads(line) for line in shown.splitlines()]
-    assert list(found)[:6] == FIELDS
-    assert (found["claim"], found["paper"], found["verdict"]) == ("Z10", "zcurve", "held")
+    [finding] = [json.loads(line) for line in shown.splitlines()]
+    assert list(finding)[:6] == FIELDS
+    assert (finding["claim"], finding["paper"], finding["verdict"]) == ("Z10", "zcurve", "held")
     assert (rows / "z-plateau.parquet").stat().st_mtime_ns == before
 
 
@@ -79,15 +79,15 @@ def test_report(rows: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["run", "nothing", "--no-spark"], "no experiment, paper or claim is called 'nothing'"),
         (["run", "Z10", "--no-spark", "--scale", "paper", "--out", "ROWS"], "has rows of scale small, seed 0"),
         (["report", "--out", "EMPTY"], "holds no rows"),
     ],
 )
-def test_errors_teach(arguments: list[str], told: str, rows: Path, tmp_path: Path) -> None:
+def test_errors_teach(arguments: list[str], message: str, rows: Path, tmp_path: Path) -> None:
     places = {"ROWS": str(rows), "EMPTY": str(tmp_path)}
     code, shown = run(*(places.get(word, word) for word in arguments))
     assert code == 2
-    assert told in shown.replace("\n", " ")
+    assert message in shown.replace("\n", " ")

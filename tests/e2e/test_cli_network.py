@@ -45,11 +45,13 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_all_policies_deliver_the_same_and_cost_less_and_less() -> None:
-    found = rows("network", "--brokers", "5", "--limit", "40", "--policy", "all")
-    assert [row["policy"] for row in found] == list(POLICIES)
-    assert all(list(row) == FIELDS for row in found)
-    assert {(row["delivered"], row["lost"], row["duplicates"]) for row in found} == {(found[0]["delivered"], 0, 0)}
-    cost = {str(row["policy"]): row for row in found}
+    shown_rows = rows("network", "--brokers", "5", "--limit", "40", "--policy", "all")
+    assert [row["policy"] for row in shown_rows] == list(POLICIES)
+    assert all(list(row) == FIELDS for row in shown_rows)
+    assert {(row["delivered"], row["lost"], row["duplicates"]) for row in shown_rows} == {
+        (shown_rows[0]["delivered"], 0, 0)
+    }
+    cost = {str(row["policy"]): row for row in shown_rows}
     by_messages = [int(cost[name]["subscription_messages"]) for name in ("identity", "covering", "subsumption")]
     assert by_messages == sorted(by_messages, reverse=True)
     assert int(cost["merging"]["table_entries"]) < int(cost["covering"]["table_entries"])
@@ -60,31 +62,31 @@ def test_drawn_ranges_order_the_policies_as_the_paper_does() -> None:
     """[mics] Fig. 7: nothing > covering > subsumption, and merging, which its ranges do, below that."""
     names = ("every", "covering", "subsumption", "mics:bits=6", "mics-gap:bits=6")
     chosen = [part for name in (*names, "mics") for part in ("--policy", name)]
-    *found, fine = rows("network", "--brokers", "5", "--work", "zipf", "--limit", "20", *chosen)
-    updates = [int(row["subscription_messages"]) for row in found]
+    *coarse, fine = rows("network", "--brokers", "5", "--work", "zipf", "--limit", "20", *chosen)
+    updates = [int(row["subscription_messages"]) for row in coarse]
     assert int(fine["subscription_messages"]) == updates[2], "256 cells for 256 values: ranges are exact subsumption"
     assert updates == sorted(set(updates), reverse=True)
     assert updates[0] == 300 * 4
-    assert {row["lost"] for row in found} == {0}
+    assert {row["lost"] for row in coarse} == {0}
 
 
 def test_the_order_is_told_in_words() -> None:
     few = ["network", "--brokers", "3", "--work", "uniform", "--ranges", "30", "--attributes", "1", "--limit", "60"]
     code, shown = run(*few, "--policy", "mics", "--policy", "every", "--policy", "two-stage")
     assert code == 0
-    told = " ".join(shown.split())
-    assert "Updates of each policy, compared with `every`: every 100%," in told
-    assert "two-stage: the cells alone rejected" in told
+    text = " ".join(shown.split())
+    assert "Updates of each policy, compared with `every`: every 100%," in text
+    assert "two-stage: the cells alone rejected" in text
 
 
 def test_links_tell_which_subscription_is_withheld_for_which() -> None:
     [row] = rows(*SMALL, "--policy", "covering", "--links")
     links = row["links"]
     assert len(links) == 12  # both directions
-    assert sum(len(one["suppressed"]) for one in links) == row["suppressed"] > 0
-    assert sum(one["updates"] for one in links) == row["subscription_messages"]
-    assert sum(one["events"] for one in links) == row["event_messages"]
-    hidden = next(one for one in links if one["suppressed"])
+    assert sum(len(link["suppressed"]) for link in links) == row["suppressed"] > 0
+    assert sum(link["updates"] for link in links) == row["subscription_messages"]
+    assert sum(link["events"] for link in links) == row["event_messages"]
+    hidden = next(link for link in links if link["suppressed"])
     assert set(hidden) >= {"announced", "retracted", "table_entries", "false_positives", "refused"}
     code, shown = run(*SMALL, "--policy", "covering", "--links")
     assert code == 0
@@ -161,6 +163,6 @@ def test_a_wrong_tree_of_peers_is_refused(options: list[str], words: str) -> Non
 
 
 def test_policies_take_options() -> None:
-    found = rows(*SMALL, "--policy", "zcurve:epsilon=0.5,bits=4", "--policy", "mics:axes=1,false_positives=0.1")
-    assert [row["policy"] for row in found] == ["zcurve:epsilon=0.5,bits=4", "mics:axes=1,false_positives=0.1"]
-    assert {(row["lost"], row["delivered"]) for row in found} == {(0, found[0]["delivered"])}
+    shown_rows = rows(*SMALL, "--policy", "zcurve:epsilon=0.5,bits=4", "--policy", "mics:axes=1,false_positives=0.1")
+    assert [row["policy"] for row in shown_rows] == ["zcurve:epsilon=0.5,bits=4", "mics:axes=1,false_positives=0.1"]
+    assert {(row["lost"], row["delivered"]) for row in shown_rows} == {(0, shown_rows[0]["delivered"])}

@@ -36,14 +36,14 @@ def costs(*arguments: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_figures_are_those_of_the_link(files: tuple[str, str]) -> None:
-    found = costs(*files, "--policy", "flood", "--policy", "every", "--policy", "covering", "--policy", "mics:axes=1")
-    entries = {name: (row["entries"], row["wanted"], row["false_positives"]) for name, row in found.items()}
+    cost_of = costs(*files, "--policy", "flood", "--policy", "every", "--policy", "covering", "--policy", "mics:axes=1")
+    entries = {name: (row["entries"], row["wanted"], row["false_positives"]) for name, row in cost_of.items()}
     assert entries["flood"] == (1, 31, 69)
     assert entries["every"] == (4, 31, 0)
     assert entries["covering"] == (2, 31, 0)
     assert entries["mics:axes=1"][1:] == (31, 0), "cells end where the bounds are"
-    assert all(row["event_us"] > 0 and row["subscription_us"] > 0 for row in found.values())
-    assert found["flood"]["traffic_bytes"] > 69 * 50
+    assert all(row["event_us"] > 0 and row["subscription_us"] > 0 for row in cost_of.values())
+    assert cost_of["flood"]["traffic_bytes"] > 69 * 50
 
 
 def test_the_advice_follows_the_figures(files: tuple[str, str]) -> None:
@@ -61,10 +61,10 @@ def test_the_advice_follows_the_figures(files: tuple[str, str]) -> None:
 
 
 def test_all_candidates_run_on_their_own(files: tuple[str, str]) -> None:
-    found = costs(*files)
-    assert {"flood", "covering", "zcurve:epsilon=0.3", "mics:axes=2,false_positives=0.01"} <= found.keys()
-    assert "projection" not in found, "there are no balls"
-    assert {row["wanted"] for row in found.values()} == {31}
+    cost_of = costs(*files)
+    assert {"flood", "covering", "zcurve:epsilon=0.3", "mics:axes=2,false_positives=0.01"} <= cost_of.keys()
+    assert "projection" not in cost_of, "there are no balls"
+    assert {row["wanted"] for row in cost_of.values()} == {31}
 
 
 def test_the_limit_takes_the_first_events(files: tuple[str, str]) -> None:

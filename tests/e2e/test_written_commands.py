@@ -75,7 +75,7 @@ def started(command: str, shell: Shell) -> Iterator[str]:
     )
     try:
         assert process.stdout is not None
-        yield next(found[0] for line in process.stdout if (found := re.search(r"http://[\d.]+:\d+", line)))
+        yield next(address[0] for line in process.stdout if (address := re.search(r"http://[\d.]+:\d+", line)))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
@@ -100,11 +100,11 @@ def test_what_serves_is_started_and_curl_is_answered(shell: Shell) -> None:
     assert set(SERVERS) <= set(written)
     with started("tamis demo console", shell) as url:
         assert "tamis" in shell.run(f"curl -s {url}/")
-    asked = list(dict.fromkeys(line for line in written if line.startswith("curl ")))
-    assert len(asked) == 3, "both pages show the same three"
+    requests = list(dict.fromkeys(line for line in written if line.startswith("curl ")))
+    assert len(requests) == 3, "both pages show the same three"
     with started("tamis serve", shell) as url:
         answers = [
-            shell.run(line.replace("http://127.0.0.1:8080", url).replace("curl ", "curl -s ", 1)) for line in asked
+            shell.run(line.replace("http://127.0.0.1:8080", url).replace("curl ", "curl -s ", 1)) for line in requests
         ]
     assert '"id":"strong"' in answers[0]
     assert '"error"' not in answers[1]

@@ -72,11 +72,11 @@ events = st.fixed_dictionaries(
         "v": st.tuples(st.integers(-1, 6), st.integers(-1, 6)),
     },
 )
-some_events = st.lists(events, min_size=5, max_size=25).map(lambda some: [SCHEMA.event(one) for one in some])
+some_events = st.lists(events, min_size=5, max_size=25).map(lambda some: [SCHEMA.event(values) for values in some])
 
 
 def hits(event: dict[str, Any], *some: Subscription) -> bool:
-    return any(matches_subscription(event, one) for one in some)
+    return any(matches_subscription(event, subscription) for subscription in some)
 
 
 @given(subscriptions)
@@ -222,8 +222,8 @@ def test_subsumption() -> None:
 
 @settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(subscriptions, max_size=8), some_events, st.booleans())
-def test_reducing_changes_no_union(given_: list[Subscription], sampled: list[dict[str, Any]], merging: bool) -> None:
-    result = reduce(dict(enumerate(given_)), SCHEMA, merge=merging)
+def test_reducing_changes_no_union(originals: list[Subscription], sampled: list[dict[str, Any]], merging: bool) -> None:
+    result = reduce(dict(enumerate(originals)), SCHEMA, merge=merging)
     for event in sampled:
-        assert hits(event, *given_) == hits(event, *result.subscriptions)
+        assert hits(event, *originals) == hits(event, *result.subscriptions)
     assert result.after == len(result.kept) + len(result.merged)

@@ -68,31 +68,33 @@ def event(rng: random.Random) -> dict[str, Any]:
 
 def drawn(rng: random.Random, count: int) -> list[tuple[Node, Subscription]]:
     """Return random subscriptions, without those that are refused because they divide by a constant zero."""
-    found: list[tuple[Node, Subscription]] = []
-    while len(found) < count:
+    drawn: list[tuple[Node, Subscription]] = []
+    while len(drawn) < count:
         node = tree(rng)
         try:
-            found.append((node, Subscription(len(found), compile_node(node, SCHEMA))))
+            drawn.append((node, Subscription(len(drawn), compile_node(node, SCHEMA))))
         except tamis.SubscriptionError as error:
             if not any(words in str(error) for words in ("division by zero", "has no value")):
                 raise
-    return found
+    return drawn
 
 
 def agree(seed: int, n_subscriptions: int, n_events: int, matchers: tuple[str, ...]) -> int:
     """Compare all answers for random subscriptions and events; return how many pairs match."""
     rng = random.Random(seed)
     subscriptions, events = drawn(rng, n_subscriptions), [event(rng) for _ in range(n_events)]
-    wanted = [[i for i, (node, _) in enumerate(subscriptions) if naive.evaluate(node, one)] for one in events]
+    wanted = [[i for i, (node, _) in enumerate(subscriptions) if naive.evaluate(node, event)] for event in events]
     for raw, want in zip(events, wanted, strict=True):
         canonical = SCHEMA.event(raw)
-        assert [i for i, (_, one) in enumerate(subscriptions) if matches_subscription(canonical, one)] == want, raw
+        assert [
+            i for i, (_, subscription) in enumerate(subscriptions) if matches_subscription(canonical, subscription)
+        ] == want, raw
     for matcher in matchers:
         engine = tamis.Engine(SCHEMA, matcher)
         for i, (node, _) in enumerate(subscriptions):
             engine.subscribe(format_node(node), id=i)
-        assert [engine.match(one) for one in events] == wanted, matcher
-        columns = {name: [one.get(name) for one in events] for name in "abc"}
+        assert [engine.match(event) for event in events] == wanted, matcher
+        columns = {name: [event.get(name) for event in events] for name in "abc"}
         table = engine.match_table(columns)
         assert [table.of(row) for row in range(n_events)] == wanted, matcher
     return sum(map(len, wanted))
@@ -127,9 +129,9 @@ def test_floats_of_a_table_are_computed_exactly() -> None:
     trees = {text: parse(text) for text in texts}
     answers = 0
     for row in range(400):
-        one = {name: float(column[row]) for name, column in columns.items()}
-        want = [text for text in texts if naive.evaluate(trees[text], one)]
-        assert sorted(table.of(row)) == sorted(want), one
+        event = {name: float(column[row]) for name, column in columns.items()}
+        want = [text for text in texts if naive.evaluate(trees[text], event)]
+        assert sorted(table.of(row)) == sorted(want), event
         answers += "a - b = c" in want
     assert answers > 10
 
@@ -157,17 +159,17 @@ def test_intervals_hold_the_exact_values(form: str) -> None:
     digits[:, 1::16] = [[1e300], [1e-300], [1e200]]
     digits[:, 2::16] = [[5e-324], [2.0**60], [1e-320]]
     table = EventTable.of(dict(zip("abc", digits, strict=True)), SCHEMA)
-    found = formula_points(table.columns, f"={form}", 400)
+    values = formula_points(table.columns, f"={form}", 400)
     node = parse(f"{form} IS NULL")
     assert isinstance(node, Calculated)
     points = 0
     for row in range(400):
         value = naive.number_of(node.operands[0], table.event(row))
-        assert (value is not None) == found.present[row], row
+        assert (value is not None) == values.present[row], row
         if value is not None:
-            low, high = Fraction(found.low[row]), Fraction(found.high[row])
+            low, high = Fraction(values.low[row]), Fraction(values.high[row])
             assert low <= value <= high, row
-            assert low == high or found.high[row] - found.low[row] <= 1e-10 * max(abs(found.low[row]), 1), row
+            assert low == high or values.high[row] - values.low[row] <= 1e-10 * max(abs(values.low[row]), 1), row
             points += low == high
     assert points > 5
 
@@ -195,7 +197,9 @@ def test_covering_never_errs(seed: int) -> None:
         sides = [Subscription(i, filters) for i, filters in enumerate((outer, inner))]
         if answer.yes:
             yes += 1
-            assert all(matches_subscription(one, sides[0]) for one in events if matches_subscription(one, sides[1]))
+            assert all(
+                matches_subscription(event, sides[0]) for event in events if matches_subscription(event, sides[1])
+            )
         elif not answer.unknown:
             assert answer.witness is not None
             assert not matches_subscription(SCHEMA.event(answer.witness), sides[0])

@@ -23,10 +23,10 @@ from tests import naive
 def test_all_pairs_whose_boxes_touch(read: Callable[[], pa.Table]) -> None:
     regions = shapely.from_wkb(read()["region"].to_numpy(zero_copy_only=False))
     a, b = shapely.STRtree(regions).query(regions)
-    found = relations(regions[a], regions[b])
-    assert (found == naive.relations(regions[a], regions[b])).all()
-    assert (found == naive.RELATIONS.index("meets")).sum() > len(regions), "a region has neighbours"
-    assert np.array_equal(np.sort(a[found == 3]), np.arange(len(regions))), "each equals itself alone"
+    codes = relations(regions[a], regions[b])
+    assert (codes == naive.relations(regions[a], regions[b])).all()
+    assert (codes == naive.RELATIONS.index("meets")).sum() > len(regions), "a region has neighbours"
+    assert np.array_equal(np.sort(a[codes == 3]), np.arange(len(regions))), "each equals itself alone"
 
 
 def test_storms_over_counties_through_the_matcher() -> None:
@@ -39,7 +39,7 @@ def test_storms_over_counties_through_the_matcher() -> None:
         core.add(row, Subscription(row, (Filter((Spatial("area", some, region),)),)))
     core.compact()
     offsets, rows = core.match_table(EventTable.of({"area": discs}, Schema({"area": Region()})))
-    found = np.column_stack([np.repeat(np.arange(len(discs)), np.diff(offsets)), rows])
+    pairs = np.column_stack([np.repeat(np.arange(len(discs)), np.diff(offsets)), rows])
     want = shapely.STRtree(counties).query(discs, predicate="intersects").T
     assert len(want) > 400
-    assert np.array_equal(found[np.lexsort(found.T[::-1])], want[np.lexsort(want.T[::-1])])
+    assert np.array_equal(pairs[np.lexsort(pairs.T[::-1])], want[np.lexsort(want.T[::-1])])

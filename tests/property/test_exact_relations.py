@@ -43,18 +43,18 @@ def small_polygon(rng: Rng) -> npt.NDArray[np.float64]:
 
 def near(rng: Rng, ring: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return a ring whose vertices are, or nearly are, on the boundary of another."""
-    found = []
+    vertices = []
     for _ in range(int(rng.integers(3, 6))):
         i = int(rng.integers(len(ring)))
         p, q = ring[i], ring[(i + 1) % len(ring)]
         kind = rng.integers(4)
         if kind == 0:
-            found.append(p)
+            vertices.append(p)
         elif kind == 1:
-            found.append(rng.uniform(ring.min(), ring.max(), 2))
+            vertices.append(rng.uniform(ring.min(), ring.max(), 2))
         else:
-            found.append(p + (q - p) * (0.5 if kind == 2 else rng.random()))
-    return np.array([[nudged(rng, x), nudged(rng, y)] for x, y in found])
+            vertices.append(p + (q - p) * (0.5 if kind == 2 else rng.random()))
+    return np.array([[nudged(rng, x), nudged(rng, y)] for x, y in vertices])
 
 
 def near_pairs(rng: Rng) -> Iterator[tuple[shapely.Polygon, shapely.Polygon]]:
@@ -72,11 +72,11 @@ def near_pairs(rng: Rng) -> Iterator[tuple[shapely.Polygon, shapely.Polygon]]:
 def compare_near(rng: Rng, n: int) -> npt.NDArray[np.int64]:
     pairs = near_pairs(rng)
     a, b = (np.array(some, dtype=object) for some in zip(*(next(pairs) for _ in range(n)), strict=True))
-    found = relations(a, b)
+    codes = relations(a, b)
     want = np.array([naive.RELATIONS.index(naive.exact_relation(p, q)) for p, q in zip(a, b, strict=True)])
-    different = [(p.wkb_hex, q.wkb_hex) for p, q in zip(a[found != want][:3], b[found != want][:3], strict=True)]
-    assert not different, f"{(found != want).sum()} of {n}"
-    return np.bincount(found, minlength=8)
+    different = [(p.wkb_hex, q.wkb_hex) for p, q in zip(a[codes != want][:3], b[codes != want][:3], strict=True)]
+    assert not different, f"{(codes != want).sum()} of {n}"
+    return np.bincount(codes, minlength=8)
 
 
 def test_regions_that_nearly_touch(rng: Rng) -> None:
@@ -97,12 +97,12 @@ def compare_many(rng: Rng, n: int) -> npt.NDArray[np.int64]:
     a = np.concatenate(
         [cell_regions(rng, n // 4)[1], rewritten(rng, b[: n // 2]), mixed_regions(rng, n - n // 4 - n // 2)]
     )
-    p, q = (one.ravel() for one in np.meshgrid(a, b))
-    found, want = relations(p, q), _from_matrices(shapely.relate(p, q))
-    assert (found == want).all(), [
-        (x.wkt, y.wkt) for x, y in zip(p[found != want][:3], q[found != want][:3], strict=True)
+    p, q = (grid.ravel() for grid in np.meshgrid(a, b))
+    codes, want = relations(p, q), _from_matrices(shapely.relate(p, q))
+    assert (codes == want).all(), [
+        (x.wkt, y.wkt) for x, y in zip(p[codes != want][:3], q[codes != want][:3], strict=True)
     ]
-    return np.bincount(found, minlength=8)
+    return np.bincount(codes, minlength=8)
 
 
 def _from_matrices(matrices: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -136,19 +136,21 @@ def test_the_kernels_as_plain_python(rng: Rng) -> None:
     a, b = mixed_regions(rng, 12), np.concatenate([cell_regions(rng, 6)[1], mixed_regions(rng, 3), points(rng, 3)])
     mine, yours = (shapes.plain_rings(some)[0] for some in (a, b))
     corners, (i, j) = flat_rings.new_corners(), np.indices((12, 12)).reshape(2, 144)
-    numbers, one = np.arange(12, dtype=np.int32), np.ones(12, np.uint8)
-    asked = RegionColumns(numbers, one, np.zeros(12, np.int32), rng.integers(256, size=12).astype(np.uint8), mine)
+    numbers, set_bytes = np.arange(12, dtype=np.int32), np.ones(12, np.uint8)
+    questions = RegionColumns(
+        numbers, set_bytes, np.zeros(12, np.int32), rng.integers(256, size=12).astype(np.uint8), mine
+    )
     codes, verdicts = np.zeros((2, 144), np.uint8), np.full((2, 144), YES, np.int8)
     for form, find, decide in (
         (0, polygon.find_relations, decide_regions),
         (1, polygon.find_relations.py_func, decide_regions.py_func),
     ):
         find(yours, j, mine, i, codes[form], corners)
-        decide(asked, i.astype(np.int32), yours, j, ANY, verdicts[form], corners)
+        decide(questions, i.astype(np.int32), yours, j, ANY, verdicts[form], corners)
     assert np.array_equal(*codes)
     assert np.array_equal(*verdicts)
     assert {NO, YES} == set(verdicts[0].tolist())
-    assert (verdicts[0] == YES).tolist() == (asked.wanted[i] >> codes[0] & 1).tolist()
+    assert (verdicts[0] == YES).tolist() == (questions.wanted[i] >> codes[0] & 1).tolist()
     again = flat_rings.new_rings(mine.xy, mine.start)
     flat_rings.measure.py_func(again, corners)
     assert all((x == y).all() for x, y in zip(again, mine, strict=True))

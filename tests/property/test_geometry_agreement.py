@@ -85,8 +85,8 @@ def _check_geometry(rng: np.random.Generator, n_subscriptions: int, n_events: in
         engine = Engine(schema, matcher=kind)
         for i, text in texts.items():
             engine.subscribe(text, id=i)
-        found = [sorted(engine.match({"area": event, "x": 1})) for event in events]
-        assert found == expected, kind
+        matches = [sorted(engine.match({"area": event, "x": 1})) for event in events]
+        assert matches == expected, kind
         table = engine.match_table({"area": np.array(events, dtype=object)})
         in_table = [sorted(table.of(i)) for i in range(len(events))]
         assert in_table == expected, f"{kind}, as a table"
@@ -129,7 +129,7 @@ def test_a_cover_that_is_proved_holds(rng: np.random.Generator) -> None:
 
 
 def _haversine(a: tuple[float, float], b: tuple[float, float]) -> float:
-    (lon1, lat1), (lon2, lat2) = (tuple(map(math.radians, one)) for one in (a, b))
+    (lon1, lat1), (lon2, lat2) = (tuple(map(math.radians, point)) for point in (a, b))
     h = math.sin((lat2 - lat1) / 2) ** 2 + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
     return 2 * 6_371_008.771_415 * math.asin(math.sqrt(min(h, 1.0)))
 
@@ -184,14 +184,14 @@ def test_clocks_agree_with_the_calendar(rng: np.random.Generator) -> None:
     engine = Engine(Schema({"at": Timestamp(), "x": Number()}))
     wanted = []
     for i in range(60):
-        zone, begin, end = zones[i % 5], *(int(one) for one in rng.integers(0, 24, 2))
+        zone, begin, end = zones[i % 5], *(int(hour) for hour in rng.integers(0, 24, 2))
         day = int(rng.integers(0, 7))
         name = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day]
         wanted.append((zone, begin, end, day))
         text = f"T_TIME(at, '{begin:02}:00', '{end:02}:00', '{zone}') AND T_WEEKDAY(at, '{name}', '{zone}')"
         engine.subscribe(text, id=i)
     start = dt.datetime(1960, 1, 1, tzinfo=dt.UTC)
-    moments = [start + dt.timedelta(minutes=int(one)) for one in rng.integers(0, 60 * 24 * 365 * 70, 300)]
+    moments = [start + dt.timedelta(minutes=int(minutes)) for minutes in rng.integers(0, 60 * 24 * 365 * 70, 300)]
     table = engine.match_table({"at": moments, "x": [1] * 300})
     for k, moment in enumerate(moments):
         expected = []

@@ -22,10 +22,10 @@ def judge(name: str, layout: str, n: int, n_events: int, seed: int) -> int:
     index.add_boxes(work.lo, work.hi, np.arange(n, dtype=np.int32))
     assert {segment["layout"] for segment in index.statistics()["segments"]} == {layout}
     offsets, rows = index.match_points(work.points)
-    found = np.repeat(np.arange(n_events), np.diff(offsets)) * n + rows
+    pairs = np.repeat(np.arange(n_events), np.diff(offsets)) * n + rows
     duckdb = DuckDb(work)
     event, row = duckdb.pairs(duckdb.match(duckdb.prepare(work, np.arange(n_events))))
-    assert np.array_equal(np.sort(found), np.sort(event * n + row))
+    assert np.array_equal(np.sort(pairs), np.sort(event * n + row))
     return n * n_events
 
 

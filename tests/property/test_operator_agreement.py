@@ -240,14 +240,16 @@ def event_columns(chance: random.Random, n: int) -> dict[str, pa.Array]:
 
 
 def as_moments(numbers: pa.Array) -> pa.Array:
-    return pa.array([None if one is None else EPOCH + dt.timedelta(microseconds=one) for one in numbers.to_pylist()])
+    return pa.array(
+        [None if number is None else EPOCH + dt.timedelta(microseconds=number) for number in numbers.to_pylist()]
+    )
 
 
 def answers(engine: Engine, table: Any, n_events: int, n_filters: int) -> Matrix:
     """Return what an engine says of every pair, whose subscriptions are numbered."""
-    found = engine.match_table(table)
+    matches = engine.match_table(table)
     matrix = np.zeros((n_events, n_filters), np.bool_)
-    matrix[np.repeat(np.arange(n_events), np.diff(found.offsets)), found.rows] = True
+    matrix[np.repeat(np.arange(n_events), np.diff(matches.offsets)), matches.rows] = True
     return matrix
 
 
@@ -258,8 +260,8 @@ def engine_of(texts: list[str], schema: Schema, matcher: str) -> Engine:
     return engine
 
 
-def differences(found: Matrix, wanted: Matrix, texts: list[str]) -> list[tuple[int, str]]:
-    rows, columns = np.nonzero(found != wanted)
+def differences(matrix: Matrix, wanted: Matrix, texts: list[str]) -> list[tuple[int, str]]:
+    rows, columns = np.nonzero(matrix != wanted)
     return [(int(row), texts[column]) for row, column in zip(rows[:5], columns[:5], strict=True)]
 
 
@@ -285,18 +287,20 @@ def check_with_duckdb(
     """Compare all pairs with DuckDB; return how many there were."""
     both = [predicate(chance, chance.randint(0, 2), conditions) for _ in range(n_filters)]
     columns = event_columns(chance, n_events)
-    numbers = pa.array([None if one is None else int(ipaddress.ip_address(one)) for one in columns["ip"].to_pylist()])
+    numbers = pa.array(
+        [None if address is None else int(ipaddress.ip_address(address)) for address in columns["ip"].to_pylist()]
+    )
     connection = duckdb.connect()
     connection.register("events", pa.table(columns | {"ip": numbers}))
     query = ", ".join(f"coalesce({sql}, false) AS c{number}" for number, (_, sql) in enumerate(both))
-    said = connection.sql(f"SELECT {query} FROM events").fetchnumpy()
-    wanted = np.column_stack([np.asarray(said[f"c{number}"], np.bool_) for number in range(n_filters)])
+    columns_of_duckdb = connection.sql(f"SELECT {query} FROM events").fetchnumpy()
+    wanted = np.column_stack([np.asarray(columns_of_duckdb[f"c{number}"], np.bool_) for number in range(n_filters)])
     assert 0.1 < wanted.mean() < 0.9
     texts = [text for text, _ in both]
     table = pa.table(columns | {name: as_moments(columns[name]) for name in ("at", "start", "stop")})
     for matcher in matchers:
-        found = answers(engine_of(texts, SCHEMA, matcher), table, n_events, n_filters)
-        assert differences(found, wanted, texts) == [], matcher
+        matrix = answers(engine_of(texts, SCHEMA, matcher), table, n_events, n_filters)
+        assert differences(matrix, wanted, texts) == [], matcher
     return n_filters * n_events
 
 
@@ -340,8 +344,8 @@ def check_geometry(seed: int, n_filters: int, n_events: int, matchers: tuple[str
     texts = []
     for number, (name, operand) in enumerate(zip(names, operands, strict=True)):
         distance = int(rng.integers(0, 6))
-        said = shapely.dwithin(events, operand, distance) if name == "S_DWITHIN" else SHAPELY[name](events, operand)
-        wanted[:, number] = said != negated[number]
+        holds = shapely.dwithin(events, operand, distance) if name == "S_DWITHIN" else SHAPELY[name](events, operand)
+        wanted[:, number] = holds != negated[number]
         third = f", {distance}" if name == "S_DWITHIN" else ""
         texts.append(f"{'NOT ' * bool(negated[number])}{name}(area, {operand.wkt}{third})")
     others = geometries(rng, n_events)
@@ -351,8 +355,8 @@ def check_geometry(seed: int, n_filters: int, n_events: int, matchers: tuple[str
     table = pa.table({name: pa.array(shapely.to_wkb(column), pa.binary()) for name, column in columns.items()})
     schema = Schema(dict.fromkeys(columns, Region()))
     for matcher in matchers:
-        found = answers(engine_of(texts, schema, matcher), table, n_events, len(texts))
-        assert differences(found, wanted, texts) == [], (seed, matcher)
+        matrix = answers(engine_of(texts, schema, matcher), table, n_events, len(texts))
+        assert differences(matrix, wanted, texts) == [], (seed, matcher)
     return n_filters * n_events
 
 
@@ -366,10 +370,10 @@ def haversine(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDA
 
 def places(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
     """Return longitudes and latitudes: all over the globe, at the poles, and on both sides of the antimeridian."""
-    found = np.column_stack((rng.uniform(-180, 180, n), rng.uniform(-90, 90, n)))
-    found[::5, 0] = rng.choice([-180.0, 179.9, -179.9, 180.0], len(found[::5]))
-    found[::7, 1] = rng.choice([90.0, -90.0, 89.9, -89.9], len(found[::7]))
-    return found
+    lonlat = np.column_stack((rng.uniform(-180, 180, n), rng.uniform(-90, 90, n)))
+    lonlat[::5, 0] = rng.choice([-180.0, 179.9, -179.9, 180.0], len(lonlat[::5]))
+    lonlat[::7, 1] = rng.choice([90.0, -90.0, 89.9, -89.9], len(lonlat[::7]))
+    return lonlat
 
 
 def check_balls(seed: int, n_filters: int, n_events: int, matchers: tuple[str, ...] = ("packed",)) -> int:
@@ -394,8 +398,8 @@ def check_balls(seed: int, n_filters: int, n_events: int, matchers: tuple[str, .
     schema = Schema({"where": Region(geodetic=True), "look": Vector(4)})
     table = pa.table({"where": pa.array(shapely.to_wkb(shapely.points(where)), pa.binary()), "look": looks.tolist()})
     for matcher in matchers:
-        found = answers(engine_of(texts, schema, matcher), table, n_events, n_filters)
-        assert differences(np.where(at_rim, excess >= 0, found), excess >= 0, texts) == [], (seed, matcher)
+        matrix = answers(engine_of(texts, schema, matcher), table, n_events, n_filters)
+        assert differences(np.where(at_rim, excess >= 0, matrix), excess >= 0, texts) == [], (seed, matcher)
     return int(np.count_nonzero(~at_rim))
 
 

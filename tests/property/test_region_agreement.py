@@ -41,9 +41,9 @@ def answers_of_tamis(texts: Sequence[str], events: npt.NDArray[Any], matcher: st
     for column, text in enumerate(texts):
         engine.subscribe(text, id=column)
     matches = engine.match_table({"area": events})
-    found = np.zeros((len(events), len(texts)), dtype=bool)
-    found[matches.event, matches.subscription] = True
-    return found
+    matrix = np.zeros((len(events), len(texts)), dtype=bool)
+    matrix[matches.event, matches.subscription] = True
+    return matrix
 
 
 def compare(rng: Rng, events: npt.NDArray[Any], operands: npt.NDArray[Any], held: npt.NDArray[np.int64]) -> None:
@@ -56,9 +56,9 @@ def compare(rng: Rng, events: npt.NDArray[Any], operands: npt.NDArray[Any], held
     among = np.array([[name in naive.FUNCTIONS[function] for name in naive.RELATIONS] for function in functions])
     wanted = among[np.arange(len(operands)), held] != negated
     for matcher in MATCHERS:
-        found = answers_of_tamis(texts, events, matcher)
-        different = [(texts[s], events[e].wkt) for e, s in np.argwhere(found != wanted)[:5]]
-        assert not different, f"{matcher}: {int((found != wanted).sum())} pairs differ"
+        matrix = answers_of_tamis(texts, events, matcher)
+        different = [(texts[s], events[e].wkt) for e, s in np.argwhere(matrix != wanted)[:5]]
+        assert not different, f"{matcher}: {int((matrix != wanted).sum())} pairs differ"
 
 
 def compare_cells(rng: Rng, n: int) -> Counter[str]:

@@ -18,7 +18,7 @@ from tests.conftest import SEED
 from tests.region_worlds import cell_regions, mixed_regions, points
 
 SCHEMA = Schema({"area": Region(), "place": Region(), "x": Number(), "name": String()})
-FUNCTIONS = [*(f"RCC_{one.name}" for one in Relation), "S_INTERSECTS", "S_WITHIN", "S_CONTAINS", "S_DISJOINT"]
+FUNCTIONS = [*(f"RCC_{relation.name}" for relation in Relation), "S_INTERSECTS", "S_WITHIN", "S_CONTAINS", "S_DISJOINT"]
 
 Rng = np.random.Generator
 
@@ -37,24 +37,24 @@ def random_predicate(rng: Rng, regions: list[str], n: int) -> str:
         if rng.random() < 0.2:
             parts.append(f"name = '{rng.choice(['a', 'b'])}'")
         filters.append(" AND ".join(parts))
-    return " OR ".join(f"({one})" for one in filters)
+    return " OR ".join(f"({text})" for text in filters)
 
 
 def random_events(rng: Rng, shapes: list[shapely.Geometry], n: int) -> list[dict[str, object]]:
-    found = []
+    drawn = []
     for _ in range(n):
         event: dict[str, object] = {"area": shapes[rng.integers(len(shapes))], "x": int(rng.integers(5))}
         event |= {"place": shapes[rng.integers(len(shapes))]} if rng.random() < 0.7 else {}
         event |= {"name": str(rng.choice(["a", "b", "c"]))} if rng.random() < 0.7 else {}
-        found.append(event)
-    return found
+        drawn.append(event)
+    return drawn
 
 
 def compare(rng: Rng, n_predicates: int, n_events: int) -> tuple[int, int]:
     """Compare predicates of 12 filters with what the simplifier makes of them; return filters before and after."""
     shapes = [*cell_regions(rng, 25)[1], *mixed_regions(rng, 15)]
-    regions = [region_text(one) for one in shapes]
-    events = [SCHEMA.event(one) for one in random_events(rng, [*shapes, *points(rng, 10)], n_events)]
+    regions = [region_text(shape) for shape in shapes]
+    events = [SCHEMA.event(values) for values in random_events(rng, [*shapes, *points(rng, 10)], n_events)]
     before = after = 0
     for _ in range(n_predicates):
         raw = compile_text(random_predicate(rng, regions, 12), SCHEMA).filters

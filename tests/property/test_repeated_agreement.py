@@ -95,8 +95,8 @@ def _check(seed: int, n_filters: int, n_events: int) -> None:
         for number, (text, _) in enumerate(filters):
             engine.subscribe(text, id=number)
         assert [engine.match(event) for event in events] == wanted, matcher
-        found = engine.match_table(table)
-        assert [found.of(row) for row in range(n_events)] == wanted, matcher
+        matches = engine.match_table(table)
+        assert [matches.of(row) for row in range(n_events)] == wanted, matcher
 
 
 @pytest.mark.parametrize("seed", range(3))

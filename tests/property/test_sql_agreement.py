@@ -99,10 +99,10 @@ def integer_literal(source: Source) -> str:
 
 
 def moment_literal(source: Source) -> str:
-    found = moment(source)
-    if found.time() == dt.time() and source.random() < 0.5:
-        return f"DATE('{found.date()}')"
-    return f"TIMESTAMP('{found.astimezone(source.choice(ZONES)).isoformat()}')"
+    instant = moment(source)
+    if instant.time() == dt.time() and source.random() < 0.5:
+        return f"DATE('{instant.date()}')"
+    return f"TIMESTAMP('{instant.astimezone(source.choice(ZONES)).isoformat()}')"
 
 
 #: A value of each attribute, as subscriptions write it.
@@ -158,8 +158,8 @@ def arrow_table(events: Sequence[dict[str, Any]]) -> pa.Table:
     """Return events as columns; ``h`` needs more than int64 and comes as decimals."""
     types = {"d": pa.float64(), "i": pa.int64(), "h": pa.decimal128(20, 0), "b": pa.bool_()}
     types |= {"s": pa.string(), "t": pa.string(), "at": pa.timestamp("us", "UTC")}
-    columns = {name: [one.get(name) for one in events] for name in SCHEMA}
-    columns["h"] = [None if one is None else Decimal(one) for one in columns["h"]]
+    columns = {name: [event.get(name) for event in events] for name in SCHEMA}
+    columns["h"] = [None if number is None else Decimal(number) for number in columns["h"]]
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
 
@@ -179,15 +179,15 @@ Answers = npt.NDArray[np.bool_]
 
 def answers_of_the_database(texts: Sequence[str], events: pa.Table) -> Answers:
     """Return which event (row) fits which subscription (column), by DuckDB."""
-    found = np.zeros((events.num_rows, len(texts)), dtype=bool)
+    matrix = np.zeros((events.num_rows, len(texts)), dtype=bool)
     with duckdb.connect() as database:
         database.execute("SET TimeZone = 'UTC'")
         database.register("given", events.append_column("row", pa.array(range(events.num_rows), pa.int64())))
         database.execute("CREATE TABLE events AS SELECT * REPLACE (CAST(h AS HUGEINT) AS h) FROM given")
         for column, text in enumerate(texts):
             query = f"SELECT row FROM events WHERE {as_sql(text)}"
-            found[database.execute(query).fetchnumpy()["row"], column] = True
-    return found
+            matrix[database.execute(query).fetchnumpy()["row"], column] = True
+    return matrix
 
 
 def answers_of_tamis(texts: Sequence[str], events: pa.Table, matcher: str) -> Answers:
@@ -196,9 +196,9 @@ def answers_of_tamis(texts: Sequence[str], events: pa.Table, matcher: str) -> An
     for column, text in enumerate(texts):
         engine.subscribe(text, id=column)
     matches = engine.match_table(events)
-    found = np.zeros((events.num_rows, len(texts)), dtype=bool)
-    found[matches.event, matches.subscription] = True
-    return found
+    matrix = np.zeros((events.num_rows, len(texts)), dtype=bool)
+    matrix[matches.event, matches.subscription] = True
+    return matrix
 
 
 def compare(seed: int, n_subscriptions: int, n_events: int) -> None:
@@ -208,9 +208,9 @@ def compare(seed: int, n_subscriptions: int, n_events: int) -> None:
     wanted = answers_of_the_database(texts, events)
     assert 0.2 < wanted.mean() < 0.7, "the generator has become dull"
     for matcher in MATCHERS:
-        found = answers_of_tamis(texts, events, matcher)
-        different = [(texts[s], events.slice(e, 1).to_pylist()) for e, s in np.argwhere(found != wanted)[:5]]
-        assert not different, f"{matcher}: {int((found != wanted).sum())} pairs differ"
+        matrix = answers_of_tamis(texts, events, matcher)
+        different = [(texts[s], events.slice(e, 1).to_pylist()) for e, s in np.argwhere(matrix != wanted)[:5]]
+        assert not different, f"{matcher}: {int((matrix != wanted).sum())} pairs differ"
 
 
 def test_a_million_pairs() -> None:
@@ -227,11 +227,11 @@ def test_single_events_are_answered_as_in_a_table() -> None:
     source = random.Random(SEED)
     texts, events = [subscription(source) for _ in range(100)], [event(source) for _ in range(100)]
     for matcher in MATCHERS:
-        found = answers_of_tamis(texts, arrow_table(events), matcher)
+        matrix = answers_of_tamis(texts, arrow_table(events), matcher)
         engine = Engine(SCHEMA, matcher)
         for column, text in enumerate(texts):
             engine.subscribe(text, id=column)
-        assert [engine.match(one) for one in events] == [np.flatnonzero(row).tolist() for row in found]
+        assert [engine.match(event) for event in events] == [np.flatnonzero(row).tolist() for row in matrix]
 
 
 @pytest.mark.parametrize("needed", ["LIKE", "NOT LIKE", "BETWEEN", "NOT BETWEEN", "IN", "NOT IN", "NULL", *OPERATORS])

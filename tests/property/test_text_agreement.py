@@ -55,10 +55,10 @@ def _answers(filters: list[str], texts: list[str]) -> _Answers:
     engine = tamis.Engine(schema=tamis.Schema({"s": tamis.String()}))
     engine.subscribe_table(tamis.SubscriptionTable.from_arrow(pa.table({"filter": filters})))
     matches = engine.match_table(pa.table({"s": pa.array(texts, pa.string())}))
-    found = np.zeros((len(filters), len(texts)), np.bool_)
+    matrix = np.zeros((len(filters), len(texts)), np.bool_)
     for row in range(len(texts)):
-        found[matches.of(row), row] = True
-    return found
+        matrix[matches.of(row), row] = True
+    return matrix
 
 
 def _quoted(text: str) -> str:
@@ -77,12 +77,12 @@ def _of_duckdb(function: str, patterns: list[str], texts: list[str]) -> _Answers
 
 
 def _of_re(expressions: list[re.Pattern[str]], texts: list[str], *, whole: bool) -> _Answers:
-    asked = [expression.fullmatch if whole else expression.search for expression in expressions]
-    return np.array([[ask(text) is not None for text in texts] for ask in asked], np.bool_)
+    predicates = [expression.fullmatch if whole else expression.search for expression in expressions]
+    return np.array([[ask(text) is not None for text in texts] for ask in predicates], np.bool_)
 
 
-def _assert_equal(found: _Answers, expected: _Answers, filters: list[str], texts: list[str]) -> None:
-    wrong = [(filters[i], texts[j]) for i, j in np.argwhere(found != expected)[:5]]
+def _assert_equal(matrix: _Answers, expected: _Answers, filters: list[str], texts: list[str]) -> None:
+    wrong = [(filters[i], texts[j]) for i, j in np.argwhere(matrix != expected)[:5]]
     assert not wrong
 
 
@@ -91,10 +91,12 @@ def compare_like(seed: int, n: int) -> int:
     rng = random.Random(seed)
     texts, patterns = [_text(rng, PIECES) for _ in range(n)], [_pattern(rng, PIECES) for _ in range(n)]
     filters = [f"s LIKE {_quoted(pattern)}" for pattern in patterns]
-    found = _answers(filters, texts)
-    _assert_equal(found, _of_re([_as_regex(one, fold=False) for one in patterns], texts, whole=True), filters, texts)
-    _assert_equal(found, _of_duckdb("like_escape", patterns, texts), filters, texts)
-    return found.size
+    matrix = _answers(filters, texts)
+    _assert_equal(
+        matrix, _of_re([_as_regex(pattern, fold=False) for pattern in patterns], texts, whole=True), filters, texts
+    )
+    _assert_equal(matrix, _of_duckdb("like_escape", patterns, texts), filters, texts)
+    return matrix.size
 
 
 def compare_ilike(seed: int, n: int) -> int:
@@ -102,13 +104,17 @@ def compare_ilike(seed: int, n: int) -> int:
     rng = random.Random(seed)
     texts, patterns = [_text(rng, PIECES) for _ in range(n)], [_pattern(rng, PIECES) for _ in range(n)]
     filters, folded = [f"s ILIKE {_quoted(pattern)}" for pattern in patterns], [text.casefold() for text in texts]
-    found = _answers(filters, texts)
-    _assert_equal(found, _of_re([_as_regex(one, fold=True) for one in patterns], folded, whole=True), filters, texts)
-    _assert_equal(found, _of_duckdb("like_escape", [one.casefold() for one in patterns], folded), filters, texts)
+    matrix = _answers(filters, texts)
+    _assert_equal(
+        matrix, _of_re([_as_regex(pattern, fold=True) for pattern in patterns], folded, whole=True), filters, texts
+    )
+    _assert_equal(
+        matrix, _of_duckdb("like_escape", [pattern.casefold() for pattern in patterns], folded), filters, texts
+    )
     texts, patterns = [_text(rng, SIMPLE) for _ in range(n)], [_pattern(rng, SIMPLE) for _ in range(n)]
     filters = [f"s ILIKE {_quoted(pattern)}" for pattern in patterns]
     _assert_equal(_answers(filters, texts), _of_duckdb("ilike_escape", patterns, texts), filters, texts)
-    return 2 * found.size
+    return 2 * matrix.size
 
 
 def _accepted(rng: random.Random) -> str:
@@ -127,9 +133,9 @@ def compare_matches(seed: int, n: int) -> int:
     rng = random.Random(seed)
     texts = ["".join(rng.choices("aabbc1 x\n_é😀AB", k=rng.randint(1, 9))) for _ in range(n)]
     flags, bare = rng.choices(["", "", "(?i)", "(?s)", "(?m)", "(?ims)"], k=n), [_accepted(rng) for _ in range(n)]
-    filters = [f"s MATCHES {_quoted(flag + one)}" for flag, one in zip(flags, bare, strict=True)]
-    ends = [one if "m" in flag else one.replace("$", r"\Z") for flag, one in zip(flags, bare, strict=True)]
-    expressions = [re.compile(flag + one, re.ASCII) for flag, one in zip(flags, ends, strict=True)]
+    filters = [f"s MATCHES {_quoted(flag + pattern)}" for flag, pattern in zip(flags, bare, strict=True)]
+    ends = [pattern if "m" in flag else pattern.replace("$", r"\Z") for flag, pattern in zip(flags, bare, strict=True)]
+    expressions = [re.compile(flag + pattern, re.ASCII) for flag, pattern in zip(flags, ends, strict=True)]
     _assert_equal(_answers(filters, texts), _of_re(expressions, texts, whole=False), filters, texts)
     return n * n
 

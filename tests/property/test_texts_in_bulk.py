@@ -181,24 +181,27 @@ def one_by_one(texts: Sequence[str], schema: Schema, *, learns: bool) -> Compile
     return compiled
 
 
-def assert_same_error(found: CompiledTexts, wanted: CompiledTexts) -> None:
-    assert (found.bad is None) == (wanted.bad is None), (found.bad, wanted.bad)
-    if found.bad is not None and wanted.bad is not None:
-        assert found.bad.row == wanted.bad.row
-        assert (type(found.bad.error), str(found.bad.error)) == (type(wanted.bad.error), str(wanted.bad.error))
+def assert_same_error(compiled: CompiledTexts, wanted: CompiledTexts) -> None:
+    assert (compiled.bad is None) == (wanted.bad is None), (compiled.bad, wanted.bad)
+    if compiled.bad is not None and wanted.bad is not None:
+        assert compiled.bad.row == wanted.bad.row
+        assert (type(compiled.bad.error), str(compiled.bad.error)) == (type(wanted.bad.error), str(wanted.bad.error))
 
 
 @settings(max_examples=few(400), deadline=None)
 @given(many_texts, st.booleans())
 def test_many_texts_mean_what_each_means(texts: list[str], learns: bool) -> None:
     schema = Schema() if learns else SCHEMA
-    wanted, found = one_by_one(texts, schema, learns=learns), compile_texts(texts, schema, learns=learns, columns=False)
-    assert_same_error(found, wanted)
+    wanted, compiled = (
+        one_by_one(texts, schema, learns=learns),
+        compile_texts(texts, schema, learns=learns, columns=False),
+    )
+    assert_same_error(compiled, wanted)
     if wanted.bad is None:
-        assert found.schema == wanted.schema
-        assert list(found.schema) == list(wanted.schema)
+        assert compiled.schema == wanted.schema
+        assert list(compiled.schema) == list(wanted.schema)
         # By their representation: 1 and 1.0 are equal, but are written back differently.
-        assert repr(found.others) == repr(wanted.others)
+        assert repr(compiled.others) == repr(wanted.others)
 
 
 @settings(max_examples=few(400), deadline=None)
@@ -222,17 +225,17 @@ def test_columns_have_the_boxes_of_the_filters(texts: list[str], learns: bool) -
     schema = Schema() if learns else SCHEMA
     wanted = one_by_one(texts, schema, learns=learns)
     with patch.object(compiling_texts, "_COLUMN", 1), patch.object(compiling_texts, "_BATCH", 5):
-        found = compile_texts(texts, schema, learns=learns)
-    assert_same_error(found, wanted)
+        compiled = compile_texts(texts, schema, learns=learns)
+    assert_same_error(compiled, wanted)
     if wanted.bad is not None:
         return
-    assert found.schema == wanted.schema
-    assert_columns_and_others(found, dict(wanted.others))
+    assert compiled.schema == wanted.schema
+    assert_columns_and_others(compiled, dict(wanted.others))
 
 
-def assert_columns_and_others(found: CompiledTexts, filters: dict[int, tuple[Filter, ...]]) -> None:
-    assert all(repr(mine) == repr(filters.pop(row)) for row, mine in found.others)
-    for columns in found.columns:
+def assert_columns_and_others(compiled: CompiledTexts, filters: dict[int, tuple[Filter, ...]]) -> None:
+    assert all(repr(mine) == repr(filters.pop(row)) for row, mine in compiled.others)
+    for columns in compiled.columns:
         if columns.circles is not None:
             assert_same_boxes(columns, filters)
             continue
@@ -263,9 +266,9 @@ def test_each_circle_has_the_boxes_of_its_filter(shape: str, frame: str) -> None
             texts = [frame.format(text) for text in (*usual, shape.format(P=point, D=distance, U=unit))]
             wanted = one_by_one(texts, SCHEMA, learns=False)
             with patch.object(compiling_texts, "_COLUMN", 1):
-                found = compile_texts(texts, SCHEMA)
-            assert_same_error(found, wanted)
-            for columns in found.columns if wanted.bad is None else ():
+                compiled = compile_texts(texts, SCHEMA)
+            assert_same_error(compiled, wanted)
+            for columns in compiled.columns if wanted.bad is None else ():
                 assert_same_boxes(columns, dict(wanted.others))
 
 
@@ -313,12 +316,12 @@ def test_documents_of_one_shape_mean_what_each_means(texts: list[str]) -> None:
             continue
         content._memory.filters.clear()  # every document is read, not remembered
         content._memory.texts.clear()
-        found = content.read_filter(data)
-        assert repr(found) == repr(wanted)
+        compiled_filters = content.read_filter(data)
+        assert repr(compiled_filters) == repr(wanted)
         remembered = content._memory.texts
         for filters in [filters for filters, text in remembered.items() if text != data]:
             del remembered[filters]
-        assert content.write_filter(found) == written
+        assert content.write_filter(compiled_filters) == written
         assert repr(content.compile_json(data)) == repr(wanted)
 
 
@@ -379,7 +382,9 @@ def test_many_documents_are_read_and_written_together_as_each_is(rows: list[tupl
             for position, row in enumerate(part.rows.tolist()):
                 sides = {name: (max(lo[position], ANY_VALUE), hi[position]) for name, (lo, hi) in part.ranges.items()}
                 assert _box_of(meanings[row]) == (sides, {})
-        assert {row: repr(meanings[row]) for row in read.others} == {row: repr(one) for row, one in read.others.items()}
+        assert {row: repr(meanings[row]) for row in read.others} == {
+            row: repr(filters) for row, filters in read.others.items()
+        }
         rows_read = sorted([*read.others, *(row for part in read.columns for row in part.rows.tolist())])
         assert rows_read == list(range(len(batch)))
     assert len(written_forms(content, plain[:5] * 20)) >= 40
@@ -396,7 +401,7 @@ def test_a_document_of_a_known_shape_is_filled_in_and_not_written_again() -> Non
         filters = [reader.read_filter(data) for data in canonical]
     assert compiled.call_count == 2
     with patch("tamis.node.content.unbind", side_effect=unbind) as written:
-        assert [reader.write_filter(one) for one in filters] == canonical
+        assert [reader.write_filter(filter) for filter in filters] == canonical
     assert written.call_count == 1  # that of the first: the second one made the template
 
 
@@ -449,9 +454,9 @@ def test_most_texts_of_a_shape_are_columns() -> None:
     texts = [
         f"x BETWEEN {i} AND {i + 1.5} AND name = 'n{i % 7}' AND at > DATE('2026-01-{i % 28 + 1:02}')" for i in range(99)
     ]
-    found = compile_texts(texts, Schema(), learns=True)
-    assert [len(columns.rows) for columns in found.columns] == [97]
-    assert [row for row, _ in found.others] == [0, 1]
+    compiled = compile_texts(texts, Schema(), learns=True)
+    assert [len(columns.rows) for columns in compiled.columns] == [97]
+    assert [row for row, _ in compiled.others] == [0, 1]
 
 
 def _conjunction(random: Random, row: int) -> str:
@@ -469,19 +474,19 @@ def test_conjunctions_of_any_shape_have_the_boxes_of_their_filters(seed: int) ->
     schema = SCHEMA.extended({f"z{i}": Number() for i in range(7)}, "a test")
     texts = [_conjunction(random, row) for row in range(20)]
     with patch.object(conjunctions, "_MOST_SIDES", 1), patch.object(conjunctions, "_LEAST_ROWS", 7):
-        found = compile_texts(texts, schema)
+        compiled = compile_texts(texts, schema)
     wanted = one_by_one(texts, schema, learns=False)
-    assert_same_error(found, wanted)
+    assert_same_error(compiled, wanted)
     if wanted.bad is None:
-        assert_columns_and_others(found, dict(wanted.others))
+        assert_columns_and_others(compiled, dict(wanted.others))
 
 
 def test_texts_of_which_no_two_have_one_shape_are_columns() -> None:
     chosen = list(product("xy", "xy", ("< 9", ">= 1"), ("<= 8.5", "BETWEEN 2 AND 7")))
     texts = [f"{a} {range} AND name = 'n' AND {b} {other}" for a, b, range, other in chosen]
     with patch.object(compiling_texts, "compile_source", side_effect=AssertionError("a text was parsed")):
-        found = compile_texts(texts, SCHEMA)
-    assert [len(columns.rows) for columns in found.columns] == [len(texts)]
+        compiled = compile_texts(texts, SCHEMA)
+    assert [len(columns.rows) for columns in compiled.columns] == [len(texts)]
 
 
 @pytest.mark.parametrize(
@@ -502,10 +507,10 @@ def test_texts_of_which_no_two_have_one_shape_are_columns() -> None:
     ],
 )
 def test_what_is_not_a_conjunction_of_ranges_takes_the_ordinary_road(text: str) -> None:
-    wanted, found = one_by_one([text], SCHEMA, learns=False), compile_texts([text], SCHEMA)
-    assert not any(len(columns.rows) for columns in found.columns)
-    assert_same_error(found, wanted)
-    assert repr(found.others) == repr(wanted.others)
+    wanted, compiled = one_by_one([text], SCHEMA, learns=False), compile_texts([text], SCHEMA)
+    assert not any(len(columns.rows) for columns in compiled.columns)
+    assert_same_error(compiled, wanted)
+    assert repr(compiled.others) == repr(wanted.others)
 
 
 def test_words_that_do_not_repeat_are_not_parsed_for_ever() -> None:
@@ -520,27 +525,27 @@ def test_words_that_do_not_repeat_are_not_parsed_for_ever() -> None:
 
 def test_an_attribute_that_only_events_have_shown_is_asked_for_by_its_first_text() -> None:
     schema = shown_by_events(Schema(), {"x": Number()})
-    found = compile_texts([f"x < {i}" for i in range(40)], schema, learns=True)
-    assert not found.schema.unasked
-    assert [row for row, _ in found.others] == [0]
+    compiled = compile_texts([f"x < {i}" for i in range(40)], schema, learns=True)
+    assert not compiled.schema.unasked
+    assert [row for row, _ in compiled.others] == [0]
 
 
 def test_most_texts_with_a_circle_are_columns() -> None:
     texts = [f"S_DWITHIN(globe, POINT({i} {i / 2}), {i}.5, 'km') AND x > {i}" for i in range(99)]
-    found = compile_texts([*texts, "S_DWITHIN(globe, POINT(1e1 2), 3, 'km') AND x > 5"], SCHEMA)
-    assert [len(columns.rows) for columns in found.columns] == [97]
-    assert [row for row, _ in found.others] == [0, 1, 99]
+    compiled = compile_texts([*texts, "S_DWITHIN(globe, POINT(1e1 2), 3, 'km') AND x > 5"], SCHEMA)
+    assert [len(columns.rows) for columns in compiled.columns] == [97]
+    assert [row for row, _ in compiled.others] == [0, 1, 99]
 
 
 def test_an_integer_that_reads_as_its_neighbour_is_not_read_in_bulk() -> None:
-    found = compile_texts(["x < 9007199254740993"] * 40, SCHEMA)
-    assert len(found.others) == 40
+    compiled = compile_texts(["x < 9007199254740993"] * 40, SCHEMA)
+    assert len(compiled.others) == 40
 
 
 def test_of_two_equal_bounds_the_same_is_kept() -> None:
     texts = [f"x <= {a} AND x <= {b} AND x > {c}" for a in ("2", "2.0") for b in ("2", "2.0", "3") for c in ("0", "2")]
-    found = compile_texts([*texts, *texts], SCHEMA, columns=False)
-    assert repr(found.others) == repr(one_by_one([*texts, *texts], SCHEMA, learns=False).others)
+    compiled = compile_texts([*texts, *texts], SCHEMA, columns=False)
+    assert repr(compiled.others) == repr(one_by_one([*texts, *texts], SCHEMA, learns=False).others)
 
 
 @pytest.mark.parametrize("shape", [shape for shape in OTHERS if "{G}" in shape])
@@ -550,6 +555,6 @@ def test_texts_with_geometries_mean_what_each_means(shape: str, frame: str) -> N
     for geometry in GEOMETRIES:  # the last text has each of them, the others teach the shape
         texts = [_filled(frame.replace("{}", shape), random) for _ in range(4)]
         texts.append(_filled(frame.replace("{}", shape.replace("{G}", geometry), 1).replace("{}", shape), random))
-        wanted, found = one_by_one(texts, SCHEMA, learns=False), compile_texts(texts, SCHEMA, columns=False)
-        assert_same_error(found, wanted)
-        assert wanted.bad is not None or found.others == wanted.others
+        wanted, compiled = one_by_one(texts, SCHEMA, learns=False), compile_texts(texts, SCHEMA, columns=False)
+        assert_same_error(compiled, wanted)
+        assert wanted.bad is not None or compiled.others == wanted.others

@@ -119,10 +119,10 @@ events = st.fixed_dictionaries(
 def large_nodes(draw: st.DrawFn) -> Node:
     """Nine pairs of alternatives, each on attributes of its own: 512 filters if it were multiplied out."""
 
-    def one(place: int) -> Node:
+    def comparison(place: int) -> Node:
         return draw(st.builds(Compare, st.just(f"n{place}"), OPERATORS, st.integers(0, 3)))
 
-    tree = And(tuple(Or((one(2 * pair), one(2 * pair + 1))) for pair in range(9)))
+    tree = And(tuple(Or((comparison(2 * pair), comparison(2 * pair + 1))) for pair in range(9)))
     return draw(st.sampled_from([tree, And((draw(leaves), tree)), Not(Or(tuple(Not(part) for part in tree.parts)))]))
 
 
@@ -140,8 +140,8 @@ def check(node: Node, raw: dict[str, Any]) -> None:
     predicate, negation = bind(node, SCHEMA), bind(Not(node), SCHEMA)
     assert holds(event, predicate) is (outcome is True)
     assert holds(event, negation) is (outcome is False)
-    assert any(matches(event, one) for one in normalise(predicate)) is (outcome is True)
-    assert any(matches(event, one) for one in normalise(negation)) is (outcome is False)
+    assert any(matches(event, filter) for filter in normalise(predicate)) is (outcome is True)
+    assert any(matches(event, filter) for filter in normalise(negation)) is (outcome is False)
 
 
 #: A hundred in `make test`; a profile for soaking has more.
@@ -166,7 +166,7 @@ def test_predicates_too_large_to_expand_agree(node: Node, raw: dict[str, Any]) -
     check(node, raw)
     filters = normalise(bind(node, SCHEMA))
     assert len(filters) <= MAX_FILTERS
-    assert all(one.rest is not None for one in filters)
+    assert all(filter.rest is not None for filter in filters)
 
 
 @settings(max_examples=2 * EXAMPLES)
@@ -180,6 +180,6 @@ def test_text_keeps_the_outcome(node: Node, some: list[dict[str, Any]]) -> None:
 
 @given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=4))
 def test_de_morgan_holds_for_the_naive_logic(outcomes: list[bool | None]) -> None:
-    turned = [naive.negation(one) for one in outcomes]
+    turned = [naive.negation(outcome) for outcome in outcomes]
     assert naive.negation(naive.conjunction(outcomes)) is naive.disjunction(turned)
     assert naive.negation(naive.disjunction(outcomes)) is naive.conjunction(turned)

@@ -20,7 +20,7 @@ from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.runtime.client.session import Reader
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
-from tests.simulation.world import MASKS, NAMESPACES, POOL, RESTORED, WIDTH, Asked, World
+from tests.simulation.world import MASKS, NAMESPACES, POOL, RESTORED, WIDTH, Subscribed, World
 
 CHANGES = 10
 
@@ -49,18 +49,18 @@ class ChangingWorld(World):
         super()._run()
 
     def _change(self, chance: random.Random) -> None:
-        live = [place for place, asked in self.asked.items() if asked.ended is None]
+        live = [place for place, subscription in self.subscribed.items() if subscription.ended is None]
         if not live:
             return
         place = chance.choice(live)
-        asked, host = self.asked[place], self.sim.clients[place[0]]
-        reader = host.session.readers[asked.namespace, asked.message.id]
-        data, shift = chance.choice(POOL), WIDTH * NAMESPACES.index(asked.namespace)
-        self.formers.setdefault(place, []).append(Former(asked.mask, asked.active_since))
-        asked.mask, asked.active_since = MASKS[data] << shift, None
-        asked.message = msgspec.structs.replace(asked.message, filter=data)
+        changed, host = self.subscribed[place], self.sim.clients[place[0]]
+        reader = host.session.readers[changed.namespace, changed.message.id]
+        data, shift = chance.choice(POOL), WIDTH * NAMESPACES.index(changed.namespace)
+        self.formers.setdefault(place, []).append(Former(changed.mask, changed.active_since))
+        changed.mask, changed.active_since = MASKS[data] << shift, None
+        changed.message = msgspec.structs.replace(changed.message, filter=data)
         self._count_active()
-        host.session.change(reader, asked.message)
+        host.session.change(reader, changed.message)
         self.sim.pump(host)
         self.n_changes += 1
         for _ in range(4):  # a change takes some hundredths of a second to be known: that is when a gap would be
@@ -68,24 +68,26 @@ class ChangingWorld(World):
 
     def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
         change = reader.change
-        if change is None or change.is_taken or self.asked[host.name, int(reader.id)].ended is not None:
+        if change is None or change.is_taken or self.subscribed[host.name, int(reader.id)].ended is not None:
             super()._watch_reader(host, reader, knows_broker=knows_broker)
 
-    def _versions(self, asked: Asked) -> list[Former]:
-        former = self.formers.get((asked.client, int(asked.message.id)), [])
-        return [*former, Former(asked.mask, asked.active_since)]
+    def _versions(self, subscription: Subscribed) -> list[Former]:
+        former = self.formers.get((subscription.client, int(subscription.message.id)), [])
+        return [*former, Former(subscription.mask, subscription.active_since)]
 
-    def _due_mask(self, asked: Asked, time: float) -> int:
+    def _due_mask(self, subscription: Subscribed, time: float) -> int:
         """Return what a subscription must get of what is published at a moment, as bits."""
-        versions = self._versions(asked)
-        active = [n for n, one in enumerate(versions) if one.active_since is not None and one.active_since <= time]
-        return reduce(and_, (one.mask for one in versions[active[-1] :])) if active else 0
+        versions = self._versions(subscription)
+        active = [
+            n for n, version in enumerate(versions) if version.active_since is not None and version.active_since <= time
+        ]
+        return reduce(and_, (version.mask for version in versions[active[-1] :])) if active else 0
 
     def _count_active(self) -> None:
         self.active = dict.fromkeys(self.topology.brokers, 0)
-        for asked in self.asked.values():
-            if asked.ended is None:
-                self.active[asked.broker] |= self._due_mask(asked, self.sim.now)
+        for subscription in self.subscribed.values():
+            if subscription.ended is None:
+                self.active[subscription.broker] |= self._due_mask(subscription, self.sim.now)
 
     def _mourn(self, host: BrokerHost, lose_disk: bool) -> None:
         if lose_disk:
@@ -94,21 +96,21 @@ class ChangingWorld(World):
                     former.active_since = None
         super()._mourn(host, lose_disk)
 
-    def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
-        masks = [one.mask for one in self._versions(asked)]
-        ever, always = replace(asked, mask=reduce(or_, masks)), replace(asked, mask=reduce(and_, masks))
+    def _find_lost(self, client: str, id: int, subscription: Subscribed, got: list[m.Published]) -> set[m.EventId]:
+        masks = [version.mask for version in self._versions(subscription)]
+        ever, always = replace(subscription, mask=reduce(or_, masks)), replace(subscription, mask=reduce(and_, masks))
         have = {event.id for event in got}
         for event in got:
             if event.payload != self.sent[event.id].payload or not self._matches(ever, self.sent[event.id]):
                 raise InvariantError(f"{client} got {event.id} for {id}, which never matched (G2, G3)")
-        if not asked.interrupted and not self.gaps.get(client):
+        if not subscription.interrupted and not self.gaps.get(client):
             self._check_no_holes(client, id, always, have)
         return {
             event_id
             for event_id, sent in self.sent.items()
-            if asked.ended is None
+            if subscription.ended is None
             and not (sent.excused or sent.refused)
-            and self._matches(replace(asked, mask=self._due_mask(asked, sent.time)), sent)
+            and self._matches(replace(subscription, mask=self._due_mask(subscription, sent.time)), sent)
             and event_id not in have
         }
 
@@ -135,7 +137,9 @@ def test_the_oracle_notices_a_gap() -> None:
 
     def early_for(self: Confirmations, source: str, what: Any, link: str) -> list[None]:
         waiting = self._waiting.get(source, {}).get(what, ())
-        return [None for one in waiting if one.is_new and self.confirmed[link] < one.needed[link]]
+        return [
+            None for confirmation in waiting if confirmation.is_new and self.confirmed[link] < confirmation.needed[link]
+        ]
 
     with mock.patch.object(Confirmations, "early_for", early_for), pytest.raises(InvariantError, match=r"lost|hole"):
         run_seeds(range(16), policy="identity")

@@ -24,7 +24,7 @@ from tamis.runtime.links.overrides import LinkOverride
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tamis.runtime.simulation.simulator import Faults
 from tamis.runtime.simulation.topology import Topology
-from tests.simulation.world import CONTENT, Asked, World, _waiting_on, agree
+from tests.simulation.world import CONTENT, Subscribed, World, _waiting_on, agree
 
 #: No disk is lost, so that nothing may come twice.
 STORMS = (Faults(), Faults(drop=0.1, duplicate=0.1, late=0.2), Faults(drop=0.1, late=0.2, crash=0.04, skew=5.0))
@@ -67,7 +67,9 @@ class ChangingWorld(World):
             return
         self.is_settled, self.changes = False, self.changes + 1
         self._excuse_all()
-        self.unsure.update(place for place, asked in self.asked.items() if asked.active_since is None)
+        self.unsure.update(
+            place for place, subscription in self.subscribed.items() if subscription.active_since is None
+        )
         a, b = sorted(self.rng.choice(sorted(map(sorted, self.edges))))
         near, far = self.rng.choice(sorted(self.sides[a, b])), self.rng.choice(sorted(self.sides[b, a]))
         new = (a, b) if self.rng.random() < 0.5 else (near, far)
@@ -80,10 +82,10 @@ class ChangingWorld(World):
         # Now and then one end only: then the other end keeps its stream, and sends again what was not acknowledged.
         ends = (a, b) if new != (a, b) or self.rng.random() < 0.5 else (self.rng.choice((a, b)),)
         self.removing = {partial(self._remove, other=end) for end in ends}
-        for action in sorted(self.removing, key=lambda one: str(one.keywords["other"])):
+        for action in sorted(self.removing, key=lambda action: str(action.keywords["other"])):
             self._command(b if action.keywords["other"] == a else a, action, 0.3)
-        for one, other in (new, new[::-1]) if len(ends) == 2 else ((b, a) if ends == (a,) else (a, b),):
-            self._command(one, partial(self._add, other=other), 1.0)
+        for caller, other in (new, new[::-1]) if len(ends) == 2 else ((b, a) if ends == (a,) else (a, b),):
+            self._command(caller, partial(self._add, other=other), 1.0)
         self.sim.call_later(2.0, self._look)
 
     def _command(self, broker: str, action: partial[None], after: float) -> None:
@@ -191,10 +193,10 @@ class ChangingWorld(World):
         if self.is_settled:
             super()._watch_quota(host)
 
-    def _say(self, asked: Asked) -> None:
+    def _say(self, subscription: Subscribed) -> None:
         if not self.is_settled:
-            self.unsure.update(place for place, one in self.asked.items() if one is asked)
-        super()._say(asked)
+            self.unsure.update(place for place, item in self.subscribed.items() if item is subscription)
+        super()._say(subscription)
 
     def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
         if (host.name, int(reader.id)) not in self.unsure:

@@ -45,7 +45,7 @@ class Shared:
         self.published: list[int] = []
         self.posting: Post | None = None
         #: ``{event: times it was given out}``, and those that a consumer knows to be settled.
-        self.given: Counter[int] = Counter()
+        self.handed_out: Counter[int] = Counter()
         self.settled: Counter[int] = Counter()
         #: ``{number: (consumer, until)}`` of what consumers believe to hold.
         self.held: dict[int, tuple[str, float]] = {}
@@ -108,7 +108,7 @@ class Shared:
             if count > MOST:
                 raise InvariantError(f"message {number} was taken {count} times")
             self.held[number] = (consumer, now + HOLD - 0.05)
-            self.given[self._n(bodies[number])] += 1
+            self.handed_out[self._n(bodies[number])] += 1
         if taken.worn:
             letters = tuple((number, bodies[number]) for number in taken.worn)
             self.sim.call_later(self.rng.uniform(0, 1.0), self._bury, letters)  # two takes may ask for the same letters
@@ -171,7 +171,7 @@ class Shared:
             raise InvariantError(f"{len(end.outbox)} messages are left")
         if twice := [n for n, count in self.settled.items() if count > 1]:
             raise InvariantError(f"settled twice: {twice}")
-        if lost := {*self.published} - {*self.given}:
+        if lost := {*self.published} - {*self.handed_out}:
             raise InvariantError(f"never given to a consumer: {sorted(lost)}")
         if both := {*self.dead} & {*self.settled}:
             raise InvariantError(f"settled and dead: {sorted(both)}")
@@ -179,7 +179,7 @@ class Shared:
             raise InvariantError(f"dead twice: {sorted(self.dead)}")
         if stale := [key for key in self.host.disk.state if key[0] == "held"]:
             raise InvariantError(f"the disk holds {stale}")
-        if worn := [n for n in self.dead if self.given[n] < 1]:
+        if worn := [n for n in self.dead if self.handed_out[n] < 1]:
             raise InvariantError(f"dead and never given: {worn}")
 
 
@@ -191,7 +191,7 @@ def run_seeds(seeds: range) -> Counter[str]:
         totals.update(
             crashes=world.sim.counts.get("crashes", 0),
             dead=len(world.dead),
-            again=sum(count > 1 for count in world.given.values()),
+            again=sum(count > 1 for count in world.handed_out.values()),
             settled=len(world.settled),
         )
     return totals

@@ -12,7 +12,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.client.session import Reader
 from tamis.runtime.simulation.hosts import ClientHost
 from tamis.runtime.simulation.simulator import Faults
-from tests.simulation.world import Asked, World
+from tests.simulation.world import Subscribed, World
 
 #: No disk is lost: it would take what it counted with it.
 STORMS = (Faults(drop=0.1, duplicate=0.1, late=0.2), Faults(drop=0.1, late=0.2, crash=0.05, skew=5.0))
@@ -62,7 +62,9 @@ class SkippingWorld(World):
     def _skip(self) -> None:
         place = self.rng.choice(sorted(self.sides))
         self.skips.add(place)
-        self.unsure.update(place for place, asked in self.asked.items() if asked.active_since is None)
+        self.unsure.update(
+            place for place, subscription in self.subscribed.items() if subscription.active_since is None
+        )
         self._change(place, is_skipped=True)
         self.sim.call_later(self.rng.uniform(0, 0.3 * self.plan.seconds), self._change, place, False)
 
@@ -93,20 +95,20 @@ class SkippingWorld(World):
             for place in sorted(self.sides):
                 self.sim.call_later(seconds * self.plan.seconds, self._change, place, False)
 
-    def _say(self, asked: Asked) -> None:
+    def _say(self, subscription: Subscribed) -> None:
         """Judge no subscription that was made while a link was skipped: brokers behind it may not know it."""
         if self.skips:
-            self.unsure.update(place for place, one in self.asked.items() if one is asked)
-        super()._say(asked)
+            self.unsure.update(place for place, item in self.subscribed.items() if item is subscription)
+        super()._say(subscription)
 
     def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
         if (host.name, int(reader.id)) not in self.unsure:
             super()._watch_reader(host, reader, knows_broker=knows_broker)
 
-    def _check_no_holes(self, client: str, id: int, asked: Asked, have: set[m.EventId]) -> None:
+    def _check_no_holes(self, client: str, id: int, subscription: Subscribed, have: set[m.EventId]) -> None:
         """Brokers behind a skipped link send what others asked for, and nothing for a subscription that they lack."""
         if (client, id) not in self.unsure:
-            super()._check_no_holes(client, id, asked, have)
+            super()._check_no_holes(client, id, subscription, have)
 
 
 def skip(seed: int) -> int:

@@ -102,7 +102,11 @@ class Failing:
             return []
         bodies = [body for _, body in self.host.disk.read_outbox(link, 0, 1_000)]
         messages = [m.decode(body, link) for body in bodies]
-        return [int(CONTENT.read_event(one.event.payload)["n"]) for one in messages if isinstance(one, m.Delivery)]
+        return [
+            int(CONTENT.read_event(message.event.payload)["n"])
+            for message in messages
+            if isinstance(message, m.Delivery)
+        ]
 
     def _judge(self) -> None:
         dead = self.dead()
@@ -158,8 +162,8 @@ def queue(most: int = 2, **about: Any) -> tuple[BrokerMachine, str, BrokerSimula
     """Return a broker with a queue of three events."""
     world = Failing(0)
     link = http_link("default", "q")
-    said = msgspec.json.encode(m.About("local", "", max_deliveries=most, **about))
-    message = m.Subscribe("q", CONTENT.write_filter(CONTENT.compile("n >= 0")), about=said)
+    about_bytes = msgspec.json.encode(m.About("local", "", max_deliveries=most, **about))
+    message = m.Subscribe("q", CONTENT.write_filter(CONTENT.compile("n >= 0")), about=about_bytes)
     machine = world.host.machine
     assert machine is not None
     machine.submit(SubscribeFor(((link, message),), RIGHTS))

@@ -29,7 +29,7 @@ class Repartitioned(World):
         self.lives[broker] = self.lives.get(broker, 0) + 1
         mine = FIRST if self.lives[broker] == 1 else LATER
         assert mine is not None
-        policies = {link: replace(one, cells=mine if one.cells else None) for link, one in neighbours.items()}
+        policies = {link: replace(policy, cells=mine if policy.cells else None) for link, policy in neighbours.items()}
         before, self.cells = self.cells, mine
         edge = super()._edge(broker, policies, ends, audited)
         self.cells = before
@@ -42,9 +42,12 @@ class Repartitioned(World):
             super()._check_link(broker, neighbour, live)
             return
         everything = [space.everything.tolist() for space in theirs.spaces]
-        told = {namespace for namespace, ranges in ours.sent_ranges(neighbour) if any(map(len, ranges))}
-        held = {namespace: [one.tolist() for one in ranges] for namespace, ranges in theirs.ranges(broker)}
-        if any(held.get(namespace) != everything for namespace in told):
+        sent = {namespace for namespace, ranges in ours.sent_ranges(neighbour) if any(map(len, ranges))}
+        held = {
+            namespace: [ranges_of_space.tolist() for ranges_of_space in ranges]
+            for namespace, ranges in theirs.ranges(broker)
+        }
+        if any(held.get(namespace) != everything for namespace in sent):
             raise InvariantError(f"{neighbour} does not ask {broker} for everything: their cells differ")
 
     def check_empty(self) -> None:

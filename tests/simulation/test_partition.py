@@ -44,8 +44,8 @@ def backlog(network: tamis.Network, broker: str, neighbour: str) -> int:
 def test_both_sides_accept_up_to_the_quota_then_refuse_then_resume(policy: str) -> None:
     network = cut_line(policy, Quota(MESSAGES))
     publish_for(network, 5, 0)
-    for here, there in (("b", "c"), ("c", "b")):
-        assert MESSAGES <= backlog(network, here, there) <= MESSAGES + UNDER_WAY
+    for here, far in (("b", "c"), ("c", "b")):
+        assert MESSAGES <= backlog(network, here, far) <= MESSAGES + UNDER_WAY
     refused = {client: len(network.refusals(client)) for client in "ABCD"}
     assert min(refused.values()) > 30
     assert "messages" in network.refusals("B")[0]

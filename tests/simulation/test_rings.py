@@ -72,7 +72,8 @@ class RingWorld(World):
         a, b = self.extra
         more = {a: (b,), b: (a,)}
         return SimpleNamespace(
-            brokers=tree.brokers, neighbours=lambda one: tuple(sorted((*tree.neighbours(one), *more.get(one, ()))))
+            brokers=tree.brokers,
+            neighbours=lambda broker: tuple(sorted((*tree.neighbours(broker), *more.get(broker, ())))),
         )
 
     def _close_ring(self) -> None:
@@ -149,7 +150,7 @@ def test_a_refused_link_is_used_again_when_the_ring_is_gone() -> None:
         host, answers = world.sim.brokers[name], list[Any]()
         file = LinkConfig(other)
         remove_link(host.machine, RemoveLink(other, LinkOverride(None, file).record(other)), OPERATOR, answers.append)
-        host.neighbours = tuple(one for one in host.neighbours if one != other)
+        host.neighbours = tuple(neighbour for neighbour in host.neighbours if neighbour != other)
         world.sim.cut(a, near)
         world.sim.run()
         assert answers == [0]
@@ -190,21 +191,21 @@ def rings(*links: str) -> RingDetector:
 
 
 def test_ages_are_agreed_on_whichever_message_arrives_first() -> None:
-    one, other = (RingDetector(name, {link: find_policy("covering")}) for name, link in (("a", "b"), ("b", "a")))
-    one.restore({}, now=1.0)
+    mine, other = (RingDetector(name, {link: find_policy("covering")}) for name, link in (("a", "b"), ("b", "a")))
+    mine.restore({}, now=1.0)
     other.restore({}, now=2.0)
-    [first], [second] = one.greet("b"), other.greet("a")
+    [first], [second] = mine.greet("b"), other.greet("a")
     assert isinstance(first, Tell)
     assert isinstance(second, Tell)
-    one.take("b", second.message)
+    mine.take("b", second.message)
     other.take("a", first.message)
-    assert one._sides["b"].agreed == other._sides["a"].agreed == 2_000_000
+    assert mine._sides["b"].agreed == other._sides["a"].agreed == 2_000_000
     other = RingDetector("b", {"a": find_policy("covering")})  # its disk is lost
     other.restore({}, now=9.0)
-    [again], [lost] = one.greet("b"), other.greet("a")
-    one.take("b", lost.message)
+    [again], [lost] = mine.greet("b"), other.greet("a")
+    mine.take("b", lost.message)
     other.take("a", again.message)
-    assert one._sides["b"].agreed == other._sides["a"].agreed == 2_000_000
+    assert mine._sides["b"].agreed == other._sides["a"].agreed == 2_000_000
 
 
 def test_a_broker_without_its_disk_learns_the_ages_of_silent_links_from_others() -> None:
@@ -266,8 +267,8 @@ def test_an_age_that_no_later_one_can_exceed_does_not_end_new_links() -> None:
     mine = rings("east")
     mine.take("east", m.Reach((1 << 62) - 1, True))
     mine.add("west", find_policy("covering"), 1.0)
-    said = next(effect.message for effect in mine.greet("west") if isinstance(effect, Tell))
-    assert find_problem("west", "me", said) == ""
+    message = next(effect.message for effect in mine.greet("west") if isinstance(effect, Tell))
+    assert find_problem("west", "me", message) == ""
 
 
 def test_a_link_that_was_replaced_counts_again_when_the_other_one_left_the_file() -> None:
@@ -328,8 +329,8 @@ def test_what_is_not_a_tree_is_refused(message: m.Reach, words: str) -> None:
 
 def test_what_is_behind_this_broker_is_not_behind_its_neighbour() -> None:
     mine = rings("east", "west")
-    told = (m.Reached("me", "east", 1), m.Reached("west", "me", 1), m.Reached("far", "west", 1))
-    mine.take("east", m.Reach(5, True, told))
+    reached = (m.Reached("me", "east", 1), m.Reached("west", "me", 1), m.Reached("far", "west", 1))
+    mine.take("east", m.Reach(5, True, reached))
     assert not mine._sides["east"].tree
     assert mine.find_refusable() is None
 

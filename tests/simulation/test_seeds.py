@@ -57,8 +57,8 @@ def first_moving_seed() -> int:
     The same code runs the same seeds, so a change elsewhere fails nothing here; every change of the code under test is
     tried on seeds that no version before it was written against.
     """
-    if given := os.environ.get("FIRST_SEED"):
-        return int(given)
+    if first_seed := os.environ.get("FIRST_SEED"):
+        return int(first_seed)
     windows = (SOAK_SEEDS - FIXED_SEEDS) // MOVING_SEEDS
     return FIXED_SEEDS + int(state_of_the_code(), 16) % windows * MOVING_SEEDS
 
@@ -159,8 +159,10 @@ def test_the_oracle_sees_deliveries_and_faults() -> None:
         for what, number in world.sim.counts.items():
             counts[what] = counts.get(what, 0) + number
         required += sum(
-            asked.active_since is not None and asked.active_since <= sent.time and world._matches(asked, sent)
-            for asked in world.asked.values()
+            subscription.active_since is not None
+            and subscription.active_since <= sent.time
+            and world._matches(subscription, sent)
+            for subscription in world.subscribed.values()
             for sent in world.sent.values()
         )
     assert required > 500

@@ -109,11 +109,11 @@ _masks: dict[int, tuple[tuple[Filter, ...], int]] = {}
 
 def mask_of(filters: tuple[Filter, ...]) -> int:
     """Return the probes that match, as bits; remembered by identity, for filters that were read are shared."""
-    known = _masks.get(id(filters))
-    if known is None:
-        mask = sum(1 << i for i, probe in enumerate(PROBES) if any(matches(probe, one) for one in filters))
-        known = _masks[id(filters)] = (filters, mask)
-    return known[1]
+    entry = _masks.get(id(filters))
+    if entry is None:
+        mask = sum(1 << i for i, probe in enumerate(PROBES) if any(matches(probe, filter) for filter in filters))
+        entry = _masks[id(filters)] = (filters, mask)
+    return entry[1]
 
 
 def mask_of_ranges(space: Any, ranges: Any) -> int:
@@ -124,7 +124,7 @@ def mask_of_ranges(space: Any, ranges: Any) -> int:
             _probe_keys[space.version] = [space.key_of(probe) for probe in PROBES]
         keys = _probe_keys[space.version]
         inside = [any(low <= key <= high for low, high in ranges.tolist()) for key in keys]
-        _range_masks[place] = sum(1 << i for i, one in enumerate(inside) if one)
+        _range_masks[place] = sum(1 << i for i, is_inside in enumerate(inside) if is_inside)
     return _range_masks[place]
 
 
@@ -154,7 +154,7 @@ MASKS = {data: mask_of(CONTENT.read_filter(data)) for data in POOL}
 
 
 @dataclass
-class Asked:
+class Subscribed:
     """A subscription as its client sees it."""
 
     client: str
@@ -238,7 +238,7 @@ class World:
         self.topology = Topology.of(shape, self.plan.brokers, seed=self.seed)
         self.sides = {(a, b): self.topology.side(a, b) for edge in self.topology.edges for a, b in (edge, edge[::-1])}
         self.around = {broker: self.topology.neighbours(broker) for broker in self.topology.brokers}
-        self.asked: dict[tuple[str, int], Asked] = {}
+        self.subscribed: dict[tuple[str, int], Subscribed] = {}
         self.sent: dict[m.EventId, Sent] = {}
         self.active = dict.fromkeys(self.topology.brokers, 0)
         self.got: dict[str, list[tuple[float, m.Delivery]]] = {}
@@ -345,14 +345,14 @@ class World:
         self._heal()
         sim.run()
         self.check_quiet()
-        refused = sum(one.refused for one in self.sent.values())
+        refused = sum(event.refused for event in self.sent.values())
         for _ in range(4):
             self._publish()
             sim.run()
-        if refused != sum(one.refused for one in self.sent.values()):
+        if refused != sum(event.refused for event in self.sent.values()):
             raise InvariantError("events are still refused after everything has healed (G16)")
         self.check_deliveries()
-        for client, id in list(self.asked):
+        for client, id in list(self.subscribed):
             self._end(client, id)
         sim.run()
         self.check_empty()
@@ -363,41 +363,43 @@ class World:
             self.sim.mend(a, b)
         self.slowness = dict.fromkeys(self.clients, 0.0)
         if self.sim.counts.get("disks restored"):  # what ended after the backup is back: users withdraw it again
-            for asked in self.asked.values():
-                if asked.ended is not None:
-                    self._say(asked)
+            for subscription in self.subscribed.values():
+                if subscription.ended is not None:
+                    self._say(subscription)
 
     def _subscribe(self) -> None:
-        client, id = self.rng.choice(list(self.clients)), len(self.asked)
+        client, id = self.rng.choice(list(self.clients)), len(self.subscribed)
         data, namespace = self.rng.choice(POOL), self.rng.choice((NAMESPACES[0], *NAMESPACES))
         shift, message = WIDTH * NAMESPACES.index(namespace), m.Subscribe(id, data, namespace)
-        asked = self.asked[client, id] = Asked(client, self.clients[client], namespace, MASKS[data] << shift, message)
-        self._say(asked)
+        subscription = self.subscribed[client, id] = Subscribed(
+            client, self.clients[client], namespace, MASKS[data] << shift, message
+        )
+        self._say(subscription)
 
-    def _say(self, asked: Asked) -> None:
+    def _say(self, subscription: Subscribed) -> None:
         """Let a client ask for events, or ask no longer, as `tamis.connect` does."""
-        host = self.sim.clients[asked.client]
-        reader = host.session.readers.get((asked.namespace, asked.message.id))
+        host = self.sim.clients[subscription.client]
+        reader = host.session.readers.get((subscription.namespace, subscription.message.id))
         if reader is None:
-            reader = WatchedReader(asked.message)
-            reader.gaps = self.gaps.setdefault(asked.client, {})
+            reader = WatchedReader(subscription.message)
+            reader.gaps = self.gaps.setdefault(subscription.client, {})
             host.session.follow(reader)
-        if asked.ended is not None:
-            reader.message = m.Unsubscribe(asked.message.id, asked.namespace)
+        if subscription.ended is not None:
+            reader.message = m.Unsubscribe(subscription.message.id, subscription.namespace)
         host.session.say(reader.message)
         self.sim.pump(host)
 
     def _unsubscribe(self) -> None:
-        live = [key for key, asked in self.asked.items() if asked.ended is None]
+        live = [key for key, subscription in self.subscribed.items() if subscription.ended is None]
         if live:
             self._end(*self.rng.choice(live))
 
     def _end(self, client: str, id: int) -> None:
-        asked = self.asked[client, id]
-        if asked.ended is None:
-            asked.ended = self.sim.now
+        subscription = self.subscribed[client, id]
+        if subscription.ended is None:
+            subscription.ended = self.sim.now
             self._count_active()
-            self._say(asked)
+            self._say(subscription)
 
     def _publish(self) -> None:
         client = self.rng.choice(list(self.clients))
@@ -447,9 +449,9 @@ class World:
         answers: list[Any] = []
         if machine is not None:
             machine.submit(Posts((post,)), done=answers.extend)
-        self.sim.call_later(self.rng.uniform(0.05, 1.0), self._heard, broker, post, answers)
+        self.sim.call_later(self.rng.uniform(0.05, 1.0), self._answered, broker, post, answers)
 
-    def _heard(self, broker: str, post: Post, answers: list[Any]) -> None:
+    def _answered(self, broker: str, post: Post, answers: list[Any]) -> None:
         """Go on with the next batch; one without an answer, or half of the others, is sent again."""
         if answers and isinstance(answers[0], Accepted) and self.rng.random() < 0.7:
             self.posting[broker].pop(0)
@@ -472,11 +474,13 @@ class World:
         self.restarted.add(host.name)
         self.sim.restart_client(host)
         self._equip(host)
-        for asked in self.asked.values():
-            if asked.client == host.name and asked.cancelled:  # its program says so, or what is left of it would wait
-                host.session.leave((asked.namespace, asked.message.id))
-            elif asked.client == host.name:
-                self._say(asked)
+        for subscription in self.subscribed.values():
+            if (
+                subscription.client == host.name and subscription.cancelled
+            ):  # its program says so, or what is left of it would wait
+                host.session.leave((subscription.namespace, subscription.message.id))
+            elif subscription.client == host.name:
+                self._say(subscription)
 
     def _mute(self) -> None:
         """Revoke the token of a client, and give it one that may not publish."""
@@ -534,20 +538,20 @@ class World:
         host.wake()
 
     def _watch_reader(self, host: ClientHost, reader: Reader, *, knows_broker: bool) -> None:
-        asked = self.asked[host.name, int(reader.id)]
+        subscription = self.subscribed[host.name, int(reader.id)]
         # What a broker said before it lost its disk may come late; it counts for nothing.
-        if reader.state is m.State.ACTIVE and asked.active_since is None and knows_broker:
-            asked.active_since = self.sim.now
+        if reader.state is m.State.ACTIVE and subscription.active_since is None and knows_broker:
+            subscription.active_since = self.sim.now
             self._count_active()
-        if reader.state is m.State.CANCELLED and asked.ended is not None:
-            asked.cancelled = True
+        if reader.state is m.State.CANCELLED and subscription.ended is not None:
+            subscription.cancelled = True
             host.session.leave(reader.place)
 
     def _count_active(self) -> None:
         self.active = dict.fromkeys(self.topology.brokers, 0)
-        for asked in self.asked.values():
-            if asked.active_since is not None and asked.ended is None:
-                self.active[asked.broker] |= asked.mask
+        for subscription in self.subscribed.values():
+            if subscription.active_since is not None and subscription.ended is None:
+                self.active[subscription.broker] |= subscription.mask
 
     def _watch_broker(self, name: str, core: BrokerCore) -> None:
         for neighbour in self.around[name]:
@@ -562,10 +566,10 @@ class World:
         for neighbour in self.around[host.name]:
             end, place = host.ends[neighbour], (host.name, neighbour)
             life = (id(host.machine), end.peer_epoch)
-            known, last = self.full.pop(place, (None, 0))
+            former_life, last = self.full.pop(place, (None, 0))
             waiting = _waiting(host, neighbour)
-            new = [body for number, body in waiting.items() if number > last] if known == life else []
-            for event_id in (one for body in new for one in _events_of(m.decode(body, neighbour))):
+            new = [body for number, body in waiting.items() if number > last] if former_life == life else []
+            for event_id in (event_ for body in new for event_ in _events_of(m.decode(body, neighbour))):
                 if event_id.publisher.endswith(f"@{host.name}"):
                     raise InvariantError(f"{host.name} took {event_id} though {neighbour}'s outbox was full (G16)")
             if len(waiting) >= self.quota.messages or sum(map(len, waiting.values())) >= self.quota.bytes:
@@ -574,15 +578,15 @@ class World:
     def _needed(self, broker: str, neighbour: str, by_broker: dict[str, int]) -> int:
         """Return what is asked for on a broker's side of the edge to a neighbour."""
         needed = 0
-        for one in self.sides[broker, neighbour]:
-            needed |= by_broker[one]
+        for side in self.sides[broker, neighbour]:
+            needed |= by_broker[side]
         return needed
 
     def _mourn(self, host: BrokerHost, lose_disk: bool) -> None:
         """Note what a crash excuses; the loss of a disk: events in sole custody, and the host's own subscriptions."""
-        for asked in self.asked.values():
-            if asked.broker == host.name and asked.active_since is None:
-                asked.interrupted = True
+        for subscription in self.subscribed.values():
+            if subscription.broker == host.name and subscription.active_since is None:
+                subscription.interrupted = True
         if not lose_disk:
             return
         for event_id in _waiting_on(host.disk):
@@ -592,9 +596,9 @@ class World:
                 self.sent[event_id].may_be_late = True
         for event_id, sent in self.sent.items():
             sent.may_be_late |= event_id.publisher.endswith(f"@{host.name}") and not sent.confirmed
-        for asked in self.asked.values():
-            if asked.broker == host.name:
-                asked.active_since, asked.interrupted = None, True
+        for subscription in self.subscribed.values():
+            if subscription.broker == host.name:
+                subscription.active_since, subscription.interrupted = None, True
         self._count_active()
 
     def _excuse(self, id: m.EventId) -> None:
@@ -609,9 +613,9 @@ class World:
     def check_quiet(self) -> None:
         """Everything is settled: tables mirror each other, cover what is live, and nothing waits."""
         live = dict.fromkeys(self.topology.brokers, 0)
-        for asked in self.asked.values():
-            if asked.ended is None:
-                live[asked.broker] |= asked.mask
+        for subscription in self.subscribed.values():
+            if subscription.ended is None:
+                live[subscription.broker] |= subscription.mask
         for broker, host in self.sim.brokers.items():
             host.edge.check_invariants()
             if not self.core(broker).flow.is_open:
@@ -626,15 +630,15 @@ class World:
         for client, host in self.sim.clients.items():
             if len(host.session.publishing) or host.session.link.waiting or host.session.link.unread:
                 raise InvariantError(f"{client} waits for answers that do not come")
-        for (client, id), asked in self.asked.items():
-            reader = self.sim.clients[client].session.readers.get((asked.namespace, id))
+        for (client, id), subscription in self.subscribed.items():
+            reader = self.sim.clients[client].session.readers.get((subscription.namespace, id))
             state = m.State.CANCELLED if reader is None else reader.state
-            if state is not (m.State.ACTIVE if asked.ended is None else m.State.CANCELLED):
+            if state is not (m.State.ACTIVE if subscription.ended is None else m.State.CANCELLED):
                 raise InvariantError(f"{client}'s {id} is stuck: {state}")
 
     def _check_link(self, broker: str, neighbour: str, live: dict[str, int]) -> None:
-        held = {key: one.filters for key, one in self.core(neighbour).table.interests(broker).items()}
-        meant = {str(one.id): one.filters for one in self.core(broker).table.contents(neighbour)}
+        held = {key: interest.filters for key, interest in self.core(neighbour).table.interests(broker).items()}
+        meant = {str(content.id): content.filters for content in self.core(broker).table.contents(neighbour)}
         ours, theirs = (
             self.core(broker).table.cells.sent_ranges(neighbour),
             self.core(neighbour).table.cells.ranges(broker),
@@ -652,10 +656,10 @@ class World:
         """The naive network delivered the same."""
         for client, host in self.sim.clients.items():
             lost: set[m.EventId] = set()
-            for (owner, id), asked in self.asked.items():
+            for (owner, id), subscription in self.subscribed.items():
                 if owner == client:
                     got = [d.event for _, d in self.got.get(client, ()) if id in d.subscriptions]
-                    lost |= self._find_lost(client, id, asked, got)
+                    lost |= self._find_lost(client, id, subscription, got)
             missed = sum(self.gaps.get(client, {}).values())
             if len(lost) > missed:
                 raise InvariantError(
@@ -677,42 +681,42 @@ class World:
                 raise InvariantError(f"{client} got {id} behind later events of its publisher (G7)")
             last[id.publisher] = max(place, last.get(id.publisher, place))
 
-    def _find_lost(self, client: str, id: int, asked: Asked, got: list[m.Published]) -> set[m.EventId]:
+    def _find_lost(self, client: str, id: int, subscription: Subscribed, got: list[m.Published]) -> set[m.EventId]:
         """Return the events that a subscription must have got and did not; raise about those that it must not."""
         have = self.read.get((client, id), set())
         for event in got:
             if self.sent[event.id].refused and not self.sim.counts.get("disks lost"):
                 raise InvariantError(f"{client} got {event.id}, which its publisher was refused (G16)")
-            if event.payload != self.sent[event.id].payload or not self._matches(asked, self.sent[event.id]):
+            if event.payload != self.sent[event.id].payload or not self._matches(subscription, self.sent[event.id]):
                 raise InvariantError(f"{client} got {event.id} for {id}, which never matched (G2, G3)")
-        if not asked.interrupted and not self.gaps.get(client):
-            self._check_no_holes(client, id, asked, have)
+        if not subscription.interrupted and not self.gaps.get(client):
+            self._check_no_holes(client, id, subscription, have)
         return {
             event_id
             for event_id, sent in self.sent.items()
-            if asked.active_since is not None
-            and asked.active_since <= sent.time
-            and asked.ended is None
+            if subscription.active_since is not None
+            and subscription.active_since <= sent.time
+            and subscription.ended is None
             and not (sent.excused or sent.refused)
-            and self._matches(asked, sent)
+            and self._matches(subscription, sent)
             and event_id not in have
         }
 
-    def _check_no_holes(self, client: str, id: int, asked: Asked, have: set[m.EventId]) -> None:
+    def _check_no_holes(self, client: str, id: int, subscription: Subscribed, have: set[m.EventId]) -> None:
         """Once an event of a publisher came, all later ones come (R12).
 
         An event that a restored disk sent late says nothing about those between it and what came before.
         """
         in_time = self._came_in_time(client) & have
-        for publisher in {one.publisher for one in in_time}:
-            places = [(one.epoch, one.seq) for one in in_time if one.publisher == publisher]
+        for publisher in {event.publisher for event in in_time}:
+            places = [(event.epoch, event.seq) for event in in_time if event.publisher == publisher]
             for event_id, sent in self.sent.items():
                 place = (event_id.epoch, event_id.seq)
                 inside = event_id.publisher == publisher and min(places) < place < max(places)
                 if (
                     inside
                     and event_id not in have
-                    and self._matches(asked, sent)
+                    and self._matches(subscription, sent)
                     and not (sent.excused or sent.refused)
                 ):
                     raise InvariantError(f"{client} has a hole at {event_id} for {id} (R12)")
@@ -736,15 +740,15 @@ class World:
                 raise InvariantError(f"the audit of {broker} has holes: {sorted(host.disk.audit)}")
             deeds = [msgspec.msgpack.decode(record, type=Deed) for record in host.disk.audit.values()]
             noted = {(deed.who, deed.what, deed.subject) for deed in deeds}
-            for (client, id), asked in self.asked.items():
+            for (client, id), subscription in self.subscribed.items():
                 wanted = {(client, what, str(id)) for what in ("subscribe", "unsubscribe")}
-                is_due = asked.broker == broker and asked.active_since is not None
+                is_due = subscription.broker == broker and subscription.active_since is not None
                 if is_due and not self.sim.counts.get("disks lost") and not wanted <= noted:
                     raise InvariantError(f"the audit of {broker} does not hold {sorted(wanted - noted)} (S24)")
 
-    def _matches(self, asked: Asked, sent: Sent) -> bool:
-        return bool(asked.mask >> WIDTH * NAMESPACES.index(sent.namespace) & BITS[sent.payload]) and (
-            asked.namespace == sent.namespace
+    def _matches(self, subscription: Subscribed, sent: Sent) -> bool:
+        return bool(subscription.mask >> WIDTH * NAMESPACES.index(sent.namespace) & BITS[sent.payload]) and (
+            subscription.namespace == sent.namespace
         )
 
     def check_empty(self) -> None:
@@ -756,8 +760,12 @@ class World:
                 ranges = plain(core.table.cells.ranges(neighbour)) | plain(core.table.cells.sent_ranges(neighbour))
                 if ranges.keys() - {ALL_NAMESPACES}:
                     raise InvariantError(f"{broker} holds stale ranges of {neighbour}")
-                left = [key for key, one in core.table.interests(neighbour).items() if one.namespace != ALL_NAMESPACES]
-                if left or any(one.namespace != ALL_NAMESPACES for one in core.table.contents(neighbour)):
+                left = [
+                    key
+                    for key, interest in core.table.interests(neighbour).items()
+                    if interest.namespace != ALL_NAMESPACES
+                ]
+                if left or any(content.namespace != ALL_NAMESPACES for content in core.table.contents(neighbour)):
                     raise InvariantError(f"{broker} holds stale entries of {neighbour}: {left}")
             links = {host.link for host in self.sim.clients.values()}
             disk = self.sim.brokers[broker].disk.state
@@ -784,16 +792,16 @@ def table_mask(core: BrokerCore, link: str) -> int:
         if namespace != ALL_NAMESPACES:
             inside = [mask_of_ranges(*pair) for pair in zip(core.table.cells.spaces, ranges, strict=True)]
             mask |= reduce(and_, inside) << WIDTH * NAMESPACES.index(namespace)
-    for one in core.table.interests(link).values():
-        if one.namespace == ALL_NAMESPACES:
+    for interest in core.table.interests(link).values():
+        if interest.namespace == ALL_NAMESPACES:
             return ALL
-        mask |= mask_of(one.filters) << WIDTH * NAMESPACES.index(one.namespace)
+        mask |= mask_of(interest.filters) << WIDTH * NAMESPACES.index(interest.namespace)
     return mask
 
 
 def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
     """Return ranges by namespace and space as plain numbers, without empty ones."""
-    return {namespace: [one.tolist() for one in found] for namespace, found in ranges if any(map(len, found))}
+    return {namespace: [array.tolist() for array in arrays] for namespace, arrays in ranges if any(map(len, arrays))}
 
 
 def _waiting_on(disk: SimulatedDisk) -> list[m.EventId]:

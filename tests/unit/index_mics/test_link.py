@@ -95,7 +95,7 @@ class LinkMachine(RuleBasedStateMachine):
 
     @invariant()
     def receiver_is_the_union(self) -> None:
-        raw = list(self.table.given.values())
+        raw = list(self.table.ranges.values())
         for i, found in enumerate(self.receiver.ranges()):
             assert found.tolist() == runs_of(set().union(*(keys_of(one[i]) for one in raw)), self.gap)
             assert found.tolist() == self.table.summary.ranges()[i].tolist()
@@ -183,10 +183,10 @@ def run_history(n_operations: int, gap: int, seed: int) -> int:
         what = rng.random()
         if what < 0.4:
             live[step] = random_box(rng, step)
-            change(step, table.add(live[step]), 1, table.given[step][0])
+            change(step, table.add(live[step]), 1, table.ranges[step][0])
         elif what < 0.75 and (len(live) > 40 or rng.random() < 0.9) and live:
             id = list(live)[int(rng.integers(len(live)))]
-            ranges = table.given[id][0]
+            ranges = table.ranges[id][0]
             change(id, table.remove(id), -1, ranges)
             del live[id]
         else:
@@ -308,7 +308,7 @@ def test_a_wrong_table_is_noticed() -> None:
     space = ContentSpace.from_schema(PLANE)
     table = LinkSender([space])
     table.add(sub("x < 5", 1))
-    table.summary._tables[0].remove(table.given[1][0])
+    table.summary._tables[0].remove(table.ranges[1][0])
     with pytest.raises(InvariantError, match="union"):
         table.summary.check_invariants()
     receiver = RangeReceiver([space])
