@@ -89,6 +89,6 @@ def events(schema: Schema, **worlds: World) -> list[dict[str, Any]]:
 def match_sets(subscriptions: Sequence[Subscription], all_events: Sequence[dict[str, Any]]) -> list[int]:
     """Return per subscription the set of matched events, as the bits of one number."""
     return [
-        sum(1 << place for place, event in enumerate(all_events) if matches_subscription(event, one))
-        for one in subscriptions
+        sum(1 << place for place, event in enumerate(all_events) if matches_subscription(event, subscription))
+        for subscription in subscriptions
     ]

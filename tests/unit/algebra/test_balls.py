@@ -134,10 +134,10 @@ def test_a_point_in_many_conditions(hole: tuple[int, int]) -> None:
         ball(*hole, radius=0.5, negated=True),
         ball(1, 5, radius=4, negated=True),
     ]
-    assert all(matches({"v": np.array([1.0, -1.0])}, Filter((one,))) for one in conditions)
+    assert all(matches({"v": np.array([1.0, -1.0])}, Filter((condition,))) for condition in conditions)
     point = point_in(conditions)
     assert point is not None
-    assert all(matches({"v": point}, Filter((one,))) for one in conditions)
+    assert all(matches({"v": point}, Filter((condition,))) for condition in conditions)
 
 
 def test_high_dimensions() -> None:

@@ -64,8 +64,8 @@ trees = st.recursive(
     leaf,
     lambda part: st.one_of(
         part.map("NOT ({})".format),
-        st.lists(part, min_size=2, max_size=4).map(lambda some: " AND ".join(f"({one})" for one in some)),
-        st.lists(part, min_size=2, max_size=4).map(lambda some: " OR ".join(f"({one})" for one in some)),
+        st.lists(part, min_size=2, max_size=4).map(lambda some: " AND ".join(f"({text})" for text in some)),
+        st.lists(part, min_size=2, max_size=4).map(lambda some: " OR ".join(f"({text})" for text in some)),
     ),
     max_leaves=8,
 )
@@ -84,14 +84,14 @@ def test_any_combination_on_two_attributes(a: str, b: str) -> None:
 @given(trees, trees)
 def test_trees_that_were_not_expanded(a: str, b: str) -> None:
     """The same verdicts when the disjunctive form is behind a hull and a tree."""
-    first, second = (_as_tree(one) for one in compiled([a, b], PAIR_SCHEMA))
+    first, second = (_as_tree(subscription) for subscription in compiled([a, b], PAIR_SCHEMA))
     in_a, in_b = match_sets([first, second], PAIR_EVENTS)
     check_pair(first, second, in_a, in_b, PAIR_SCHEMA)
 
 
-def _as_tree(one: Subscription) -> Subscription:
-    tree = AnyOf(tuple(AllOf(filter.constraints) for filter in one.filters))
-    return Subscription(one.id, (Filter((), tree),), one.text)
+def _as_tree(subscription: Subscription) -> Subscription:
+    tree = AnyOf(tuple(AllOf(filter.constraints) for filter in subscription.filters))
+    return Subscription(subscription.id, (Filter((), tree),), subscription.text)
 
 
 @pytest.mark.parametrize(

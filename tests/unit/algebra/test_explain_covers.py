@@ -21,23 +21,23 @@ PAIRS = [
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_the_answer_is_that_of_covers(a: str, b: str) -> None:
-    told = explain_covers(a, b)
-    assert told.answer == covers(a, b)
-    assert told.conditions
-    for one in told.conditions:
-        assert one.text in a
-        assert not (one.holds and one.decides)
-    if "OR" not in a and "NOT" not in a and not told.answer.yes and not told.answer.unknown:
-        assert any(one.decides for one in told.conditions)
+    explanation = explain_covers(a, b)
+    assert explanation.answer == covers(a, b)
+    assert explanation.conditions
+    for condition in explanation.conditions:
+        assert condition.text in a
+        assert not (condition.holds and condition.decides)
+    if "OR" not in a and "NOT" not in a and not explanation.answer.yes and not explanation.answer.unknown:
+        assert any(condition.decides for condition in explanation.conditions)
 
 
 def test_who_decides() -> None:
-    told = explain_covers(
+    explanation = explain_covers(
         "price < 100 AND volume > 5 AND symbol = 'IBM'", "price < 50 AND volume > 1 AND symbol = 'IBM'"
     )
-    assert [one.decides for one in told.conditions] == [False, True, False]
-    assert told.conditions[1].witness is not None
-    assert told.conditions[1].narrow == "volume > 1"
+    assert [condition.decides for condition in explanation.conditions] == [False, True, False]
+    assert explanation.conditions[1].witness is not None
+    assert explanation.conditions[1].narrow == "volume > 1"
     assert explain_covers("x < 1 AND y < 1", "x < 0").conditions[1].narrow is None
     several = explain_covers("x < 9", "x = 1 OR x = 2 AND y = 1 OR x = 3 AND y = 2 OR x = 5 AND y = 7")
     assert several.conditions[0].narrow.endswith("or 1 more")

@@ -53,8 +53,8 @@ def test_with_a_range(yes: str, no: str, low: str, high: str) -> None:
 
 def test_sets_that_can_be_listed() -> None:
     kind = String()
-    one = ValueSet.between(kind.before("a"), kind.after("a"))
-    assert finite_strings(one) == ("a",)
+    values = ValueSet.between(kind.before("a"), kind.after("a"))
+    assert finite_strings(values) == ("a",)
     assert finite_strings(EMPTY) == ()
     assert finite_strings(ValueSet.between(("a", 0), ("a\0\0", 0))) == ("a", "a\0")
     assert finite_strings(ValueSet.between(None, ("\0\0", 0))) == ("", "\0")
@@ -149,8 +149,8 @@ def test_a_union_of_many_patterns_ends() -> None:
 
 
 def test_what_a_long_union_bars_is_not_compared_with_itself() -> None:
-    barred = (Like("s", f"%w{i}%", negated=True) for i in range(2_000))
-    likes = (Like("s", "%asked%"), *barred)
+    excluded = (Like("s", f"%w{i}%", negated=True) for i in range(2_000))
+    likes = (Like("s", "%asked%"), *excluded)
     assert not no_string_fits(PRESENT, likes)
     assert effort(lambda: no_string_fits(PRESENT, likes)) < 20  # 1 was measured; each pair once is 100
 
@@ -190,7 +190,7 @@ def test_what_a_glance_tells_takes_no_walk(
 ) -> None:
     expected = search_strings(PRESENT, likes)
     assert (expected.text is None) == is_impossible
-    assert [proofs._sample(one) is not None for one in likes if not one.negated].count(False) == 0
+    assert [proofs._sample(like) is not None for like in likes if not like.negated].count(False) == 0
 
     def walk(*_: object) -> None:
         raise AssertionError("a walk")
@@ -208,17 +208,17 @@ def test_an_expression_without_a_short_example_has_no_sample() -> None:
 def test_facts_go_on_with_the_string_that_was_found() -> None:
     facts = Facts().and_also(_like("%ab%"))
     assert not facts.excludes(_like("%x0%", negated=True))
-    asked = []
+    proven = []
 
     class Watched(Budget):
         @property
         def exhausted(self) -> bool:
-            asked.append(1)
+            proven.append(1)
             return False
 
     for i in range(200):
         facts = facts.and_also(_like(f"%x{i}%", negated=True))
         assert not facts.impossible(Watched(10))
-    assert len(asked) <= 1  # the first question finds a string, which fits to the end
+    assert len(proven) <= 1  # the first question finds a string, which fits to the end
     assert facts.excludes(_like("%x7%"))
     assert facts.excludes(_like("%ab%", negated=True))

@@ -79,7 +79,7 @@ def test_different_regions_never_give_a_wrong_yes() -> None:
     """Each "yes" holds for many rectangles, by shapely's relations; each "no" comes with a shape that shows it."""
     sides = list(itertools.combinations(range(12), 2))
     world = [*SHAPES, *(shapely.box(x, y, X, Y) for (x, X), (y, Y) in itertools.product(sides, repeat=2))]
-    names = [naive.relations(np.array(world), np.array([one] * len(world))) for one in SHAPES]
+    names = [naive.relations(np.array(world), np.array([shape] * len(world))) for shape in SHAPES]
     answers: Counter[str] = Counter()
     for (p, q), (r, s) in itertools.product(
         itertools.permutations(range(len(SHAPES)), 2), itertools.product(Relation, repeat=2)
@@ -132,7 +132,7 @@ def test_a_region_has_one_key_however_its_ring_is_written(seed: int) -> None:
 def fence(n: int, first: int = 1) -> str:
     """Pickets side by side: no region tells anything of another's inside."""
     corners = (f"{2 * i} 0, {2 * i + 1} 0, {2 * i + 1} 1, {2 * i} 0" for i in range(first, first + n))
-    return " OR ".join(f"S_WITHIN(area, POLYGON(({one})))" for one in corners)
+    return " OR ".join(f"S_WITHIN(area, POLYGON(({corner})))" for corner in corners)
 
 
 def nest(n: int) -> str:
@@ -148,7 +148,7 @@ def effort_of(ask: Callable[[int], None], n: int) -> float:
 
 def test_a_nest_of_many_regions_is_its_largest() -> None:
     def ask(n: int) -> None:
-        assert [one.constraints[0].region.bounds for one in simplify(nest(n)).filters] == [(0, 0, 1, n)]
+        assert [filter.constraints[0].region.bounds for filter in simplify(nest(n)).filters] == [(0, 0, 1, n)]
         assert covers(nest(n), nest(n // 2))
         assert covers(nest(n // 2), nest(n)).witness is not None
 
@@ -171,8 +171,8 @@ def test_a_fence_with_other_conditions_is_quick() -> None:
     def ask(n: int) -> None:
         regions = [f"POLYGON((0 0, 1 0, 1 {i + 1}, 0 0))" for i in range(n)]
         both = (
-            f"S_INTERSECTS(area, {one}) AND x < {i} OR S_DISJOINT(area, {one}) AND x < {i + 1}"
-            for i, one in enumerate(regions)
+            f"S_INTERSECTS(area, {region}) AND x < {i} OR S_DISJOINT(area, {region}) AND x < {i + 1}"
+            for i, region in enumerate(regions)
         )
         simple = simplify(" OR ".join(both))
         assert equivalent(simple, f"area IS NOT NULL AND x < {n - 1} OR S_DISJOINT(area, {regions[-1]}) AND x < {n}")

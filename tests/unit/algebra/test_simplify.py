@@ -57,16 +57,16 @@ def test_long_and_short(long: str, short: str) -> None:
 
 
 def test_what_is_not_the_question_stays() -> None:
-    given = Subscription("me", compile_text("x < 1 OR x < 2").filters, "text", "tenant", 77, {"k": "v"})
-    result = simplify(given)
+    original = Subscription("me", compile_text("x < 1 OR x < 2").filters, "text", "tenant", 77, {"k": "v"})
+    result = simplify(original)
     assert (result.id, result.text, result.namespace, result.expires) == ("me", "text", "tenant", 77)
     assert result.metadata == {"k": "v"}
 
 
 def test_of_identical_filters_one_stays() -> None:
     """Erratum S.3.6: they cover each other, and dropping both would match nothing, or everything."""
-    [one] = compile_text("x < 1").filters
-    assert simplify_filters([one, one, one]) == (one,)
+    [only] = compile_text("x < 1").filters
+    assert simplify_filters([only, only, only]) == (only,)
     assert simplify_filters([EVERYTHING, EVERYTHING]) == (EVERYTHING,)
     equal_but_different = compile_text("x < 1 AND s LIKE '%ab%' OR x < 1 AND s LIKE '%ab%' AND s LIKE '%a%'")
     assert len(simplify(equal_but_different).filters) == 1

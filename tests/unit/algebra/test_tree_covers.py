@@ -36,13 +36,13 @@ WIDE = rule(IMAGES, LINES, FILTERS[:1])
     ],
 )
 def test_a_rule_with_shorter_lists_and_more_filters_is_covered(narrow: str, covered: bool) -> None:
-    assert [one.rest is not None for one in compile_text(narrow).filters] == [True]
+    assert [filter.rest is not None for filter in compile_text(narrow).filters] == [True]
     assert bool(tamis.covers(WIDE, narrow)) == covered
 
 
 def test_reduce_names_the_cover() -> None:
-    found = tamis.reduce({"wide": WIDE, "narrow": rule(IMAGES[:5], LINES[:5], FILTERS)})
-    assert found.covered == {"narrow": "wide"}
+    reduced = tamis.reduce({"wide": WIDE, "narrow": rule(IMAGES[:5], LINES[:5], FILTERS)})
+    assert reduced.covered == {"narrow": "wide"}
 
 
 def test_what_the_structure_proves_is_true_of_random_events() -> None:
@@ -61,7 +61,7 @@ def test_what_the_structure_proves_is_true_of_random_events() -> None:
         " AND ".join(f"({' OR '.join(rng.sample(parts, rng.randint(1, 3)))})" for _ in range(rng.randint(1, 3)))
         for _ in range(40)
     ]
-    filters = [one for text in texts for one in compile_text(text).filters]
+    filters = [filter for text in texts for filter in compile_text(text).filters]
     values = {"a": ["", "x", "XY", "ax", "y", "zxy"], "n": [0, 2, 3], "b": ["q", "r"]}
     events = [{k: rng.choice(v) for k, v in values.items() if rng.random() < 0.7} for _ in range(60)]
     proved = 0

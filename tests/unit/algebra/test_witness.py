@@ -36,9 +36,9 @@ from tamis.model.values import INT64_MAX, INT64_MIN
     ],
 )
 def test_numbers_are_round(start: Any, stop: Any, value: Any) -> None:
-    found = value_for(Facts(ValueSet.between(start, stop)), Number())
-    assert found == value
-    assert type(found) is type(value)
+    witness = value_for(Facts(ValueSet.between(start, stop)), Number())
+    assert witness == value
+    assert type(witness) is type(value)
 
 
 ends = st.one_of(st.integers(-(2**63), 2**64 - 1), st.floats(-1e300, 1e300), st.decimals(-1, 1, places=25))
@@ -72,17 +72,17 @@ def test_every_interval_of_moments_has_a_value(a: int, b: int) -> None:
 def test_every_interval_of_strings_has_a_value(a: str, b: str) -> None:
     kind = String()
     allowed = ValueSet.between(kind.before(min(a, b)), kind.after(max(a, b)))
-    for one in (allowed, allowed.negated()):
-        assert value_for(Facts(one), kind) in one
+    for values in (allowed, allowed.negated()):
+        assert value_for(Facts(values), kind) in values
 
 
 def test_every_set_of_booleans_has_a_value() -> None:
     kind = Boolean()
     for cut, from_below in itertools.product(((), ((True, 0),)), (False, True)):
         allowed = ValueSet(cut, from_below)
-        found = value_for(Facts(allowed), kind)
-        assert (found is not None) == allowed.has_values
-        assert found is None or found in allowed
+        value = value_for(Facts(allowed), kind)
+        assert (value is not None) == allowed.has_values
+        assert value is None or value in allowed
 
 
 @pytest.mark.parametrize("kind", [Number(), String(), Boolean(), Timestamp(), Region(), Vector(3), None])

@@ -54,7 +54,7 @@ def agree(index: ConstraintIndex, held: dict[int, Constraint], values: list[Any]
     assert len(index) == len(held)
     for value in [None, *values]:
         event = {} if value is None else {"a": value}
-        want = [number for number, one in held.items() if constraint_holds(event, one)]
+        want = [number for number, constraint in held.items() if constraint_holds(event, constraint)]
         assert sorted(index.satisfied(value)) == want
 
 
@@ -181,8 +181,8 @@ def test_a_reader_that_began_before_a_sort_finishes_on_what_it_took() -> None:
 )
 def test_a_scan_tests_every_constraint(constraints: list[Constraint], values: list[Any]) -> None:
     index, held = ScanIndex(), dict(enumerate(constraints))
-    for number, one in held.items():
-        index.add(number, one)
+    for number, constraint in held.items():
+        index.add(number, constraint)
     agree(index, held, values)
     assert index.evaluations == len(constraints) * (len(values) + 1)
     index.remove(1, held.pop(1))

@@ -71,13 +71,15 @@ class CountingLife(RuleBasedStateMachine):
     @rule(event=events)
     def match(self, event: dict[str, Any]) -> None:
         canonical = SCHEMA.event(event)
-        want = [row for row, (one, _) in self.model.items() if matches_subscription(canonical, one)]
+        want = [row for row, (subscription, _) in self.model.items() if matches_subscription(canonical, subscription)]
         assert self.matcher.match(canonical).tolist() == want
 
     @rule(event=events, came_from=st.sampled_from([None, "east", "south"]))
     def forward(self, event: dict[str, Any], came_from: str | None) -> None:
         canonical = SCHEMA.event(event)
-        want = {hop for one, hop in self.model.values() if matches_subscription(canonical, one)} - {came_from}
+        want = {hop for subscription, hop in self.model.values() if matches_subscription(canonical, subscription)} - {
+            came_from
+        }
         got = self.matcher.next_hops(canonical, came_from)
         assert got == sorted(want, key=lambda hop: (isinstance(hop, str), hop))
 
@@ -120,7 +122,7 @@ def compare(rng: np.random.Generator, n_rows: int, n_events: int) -> int:
             want = linear.match(event).tolist()
             assert counting.match(event).tolist() == want
             assert counting.next_hops(event) == sorted({f"link {row % 5}" for row in want})
-            decisions += sum(len(one.filters) for one in live.values())
+            decisions += sum(len(subscription.filters) for subscription in live.values())
         for row in rng.choice(list(live), n_rows // 2, replace=False).tolist():
             for matcher in (counting, linear):
                 matcher.remove(row)
@@ -217,11 +219,11 @@ def test_plugged_in_indexes_give_the_same_answers(indexes: Indexes, rng: np.rand
     world = World(rng)
     matcher = CountingMatcher({**DEFAULT_INDEXES, **indexes})
     held = {row: compiled(world.node(), row) for row in range(150)}
-    for row, one in held.items():
-        matcher.add(row, one)
+    for row, subscription in held.items():
+        matcher.add(row, subscription)
     for _ in range(50):
         event = world.event()
-        want = [row for row, one in held.items() if matches_subscription(event, one)]
+        want = [row for row, subscription in held.items() if matches_subscription(event, subscription)]
         assert matcher.match(event).tolist() == want
     assert bool(matcher.statistics().details["verified"]) == (Rumour in indexes.values())
 
@@ -282,7 +284,9 @@ def test_readers_while_one_writer_works(rng: np.random.Generator) -> None:
     world = World(rng)
     held = {row: compiled(world.node(), row) for row in range(400)}
     probes = [world.event() for _ in range(20)]
-    possible = [{row for row, one in held.items() if matches_subscription(event, one)} for event in probes]
+    possible = [
+        {row for row, subscription in held.items() if matches_subscription(event, subscription)} for event in probes
+    ]
     settled = 40
     matcher = CountingMatcher()
     for row in range(settled):

@@ -36,14 +36,14 @@ Rng = np.random.Generator
 def random_constraint(rng: Rng, region: shapely.Polygon) -> Spatial:
     n = int(rng.choice([1, 1, 1, 2, 3, 7]))
     some = rng.choice(list(Relation), n, replace=False)
-    return Spatial("area", frozenset(Relation(str(one)) for one in some), region)
+    return Spatial("area", frozenset(Relation(str(name)) for name in some), region)
 
 
 def agree(tree: CRTree, held: dict[int, Spatial], values: list[Any]) -> None:
     tree.check_invariants()
     assert len(tree) == len(held)
     for value in values:
-        want = [number for number, one in held.items() if constraint_holds({"area": value}, one)]
+        want = [number for number, constraint in held.items() if constraint_holds({"area": value}, constraint)]
         assert sorted(tree.satisfied(value)) == sorted(want)
     assert list(tree.satisfied(None)) == []
 
@@ -58,12 +58,12 @@ def test_a_life_agrees_with_the_truth(seed: int) -> None:
         held[number] = random_constraint(rng, regions[rng.integers(len(regions))])
         tree.add(number, held[number])
         if number % 3 == 2:
-            gone = int(rng.choice(list(held)))
-            tree.remove(gone, held.pop(gone))
+            removed = int(rng.choice(list(held)))
+            tree.remove(removed, held.pop(removed))
         if number % 60 == 59:
             agree(tree, held, values)
-    for gone in rng.permutation(list(held)).tolist():
-        tree.remove(gone, held.pop(gone))
+    for removed in rng.permutation(list(held)).tolist():
+        tree.remove(removed, held.pop(removed))
         if len(held) % 50 == 0:
             agree(tree, held, values)
     assert len(tree) == 0
@@ -82,8 +82,11 @@ def test_far_away_constraints_are_reported_without_a_look() -> None:
 
 def test_only_what_is_wanted_is_asked() -> None:
     tree = CRTree()
-    for number, one in itertools.product(range(20), [Relation.OVERLAPS, Relation.DISJOINT]):
-        tree.add(2 * number + (one is Relation.DISJOINT), Spatial("area", frozenset({one}), shapely.box(0, 0, 2, 2)))
+    for number, relation in itertools.product(range(20), [Relation.OVERLAPS, Relation.DISJOINT]):
+        tree.add(
+            2 * number + (relation is Relation.DISJOINT),
+            Spatial("area", frozenset({relation}), shapely.box(0, 0, 2, 2)),
+        )
     assert list(tree.satisfied(shapely.box(1, 1, 3, 3), lambda number: number == 6)) == [6]
     assert tree.evaluations == 1
     assert list(tree.satisfied(shapely.box(7, 7, 8, 8), lambda number: number == 7)) == [7]
@@ -93,9 +96,9 @@ def test_only_what_is_wanted_is_asked() -> None:
 def test_table_2_holds_and_is_tight(rng: Rng) -> None:
     """Every pair of regions has MBRs that the table allows, and every entry of the table is needed."""
     some = np.concatenate([cell_regions(rng, 300)[1], mixed_regions(rng, 150), HALVES, [DIAMOND, TRIANGLE]])
-    a, b = (one.ravel() for one in np.meshgrid(some, some))
+    a, b = (grid.ravel() for grid in np.meshgrid(some, some))
     codes, bounds = relations(a, b), [tuple(row) for row in shapely.bounds(some)]
-    seen: dict[Relation, set[Relation]] = {one: set() for one in Relation}
+    seen: dict[Relation, set[Relation]] = {relation: set() for relation in Relation}
     for (q, p), code in zip(itertools.product(bounds, repeat=2), codes.tolist(), strict=True):
         seen[list(Relation)[code]].add(box_relation(p, q))
     assert seen == TABLE_2
@@ -135,7 +138,7 @@ def test_the_counting_matcher_with_and_without_it(rng: Rng) -> None:
             matcher.add(row, Subscription(row, (Filter(constraints),)))
     for value in [*regions[:20], *points(rng, 20)]:
         assert tree.match({"area": value}).tolist() == plain.match({"area": value}).tolist()
-    counts = [one.statistics().details["evaluations"] for one in (tree, plain)]
+    counts = [index.statistics().details["evaluations"] for index in (tree, plain)]
     assert counts[0] < counts[1]
 
 

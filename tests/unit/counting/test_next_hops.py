@@ -110,25 +110,25 @@ def test_all_stops_when_every_interface_is_matched() -> None:
 class Watched(ValueSetIndex):
     """Counts how often any index of its kind is asked."""
 
-    asked = 0
+    calls = 0
 
     def satisfied(self, value: Value | None, wanted: Wanted | None = None) -> Iterable[int]:
-        Watched.asked += 1
+        Watched.calls += 1
         return super().satisfied(value, wanted)
 
 
 def test_no_index_is_asked_when_every_interface_is_matched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Watched, "asked", 0)
+    monkeypatch.setattr(Watched, "calls", 0)
     matcher = CountingMatcher({**DEFAULT_INDEXES, Values: Watched})
     for row, (interface, text) in enumerate(
         [("east", "price > 0"), ("west", "price > 1"), ("east", "hazard > 0"), ("west", "pressure > 0")]
     ):
         matcher.add(row, subscription(text), interface)
     event = {"price": 5, "hazard": 5, "pressure": 5}
-    assert (matcher.next_hops(event), Watched.asked) == (["east", "west"], 1)
-    assert (matcher.next_hops({**event, "price": 1}), Watched.asked) == (["east", "west"], 1 + 3)
-    assert (matcher.next_hops({"price": 1, "pressure": 0}), Watched.asked) == (["east"], 4 + 3)
-    assert (matcher.next_hops(event, came_from="west"), Watched.asked) == (["east"], 7 + 1)
+    assert (matcher.next_hops(event), Watched.calls) == (["east", "west"], 1)
+    assert (matcher.next_hops({**event, "price": 1}), Watched.calls) == (["east", "west"], 1 + 3)
+    assert (matcher.next_hops({"price": 1, "pressure": 0}), Watched.calls) == (["east"], 4 + 3)
+    assert (matcher.next_hops(event, came_from="west"), Watched.calls) == (["east"], 7 + 1)
 
 
 def test_a_scan_stops_in_the_middle() -> None:

@@ -42,7 +42,7 @@ def test_a_value_within_bounds_is_in_the_span(cells, a, b, c) -> None:
 @given(grids, st.lists(numbers, min_size=1, max_size=20))
 def test_many_values_are_as_one(cells, values) -> None:
     array = np.array([*values, np.nan, -0.0])
-    assert cells.cells(array).tolist() == [cells.cell(one) for one in [*values, None, 0.0]]
+    assert cells.cells(array).tolist() == [cells.cell(value) for value in [*values, None, 0.0]]
 
 
 @pytest.mark.parametrize("null", [False, True])
@@ -51,7 +51,7 @@ def test_clamping_top_value_and_cuts(null: bool) -> None:
     top = 8 if not null else 7
     assert cells.cell(top) == cells.cell(math.inf) == cells.cell(1e300) == 7
     assert cells.cell(0) == cells.cell(-0.0) == cells.cell(-math.inf) == cells.cell(-5) == cells.present[0]
-    assert [cells.cell(one) for one in (1, math.nextafter(1, 0))] == [null + 1, null]
+    assert [cells.cell(value) for value in (1, math.nextafter(1, 0))] == [null + 1, null]
     assert cells.cell(2**53 + 1) == cells.cell(float(2**53)) == 7
     assert cells.cell(Fraction(10**30, 3)) == 7
 
@@ -70,7 +70,7 @@ def test_only_what_accepts_a_missing_value_includes_its_cell() -> None:
 def test_256_equal_cells_by_default() -> None:
     cells = Cells.equal(0, 256, null=False)
     assert cells.cuts == tuple(map(float, range(1, 256)))
-    assert [cells.cell(one) for one in (0, 0.99, 1, 255.5, 256)] == [0, 0, 1, 255, 255]
+    assert [cells.cell(value) for value in (0, 0.99, 1, 255.5, 256)] == [0, 0, 1, 255, 255]
 
 
 def test_variable_cells_follow_the_distribution() -> None:
@@ -86,7 +86,7 @@ def test_variable_cells_follow_the_distribution() -> None:
 def test_few_values_get_a_cell_each() -> None:
     cells = Cells.from_sample([3, 1, 2, 2, math.inf, math.nan])
     assert cells.cuts == (1.0, 2.0, 3.0)
-    assert [cells.cell(one) for one in (0, 1, 2, 2.5, 3, 9)] == [1, 2, 3, 3, 4, 4]
+    assert [cells.cell(value) for value in (0, 1, 2, 2.5, 3, 9)] == [1, 2, 3, 3, 4, 4]
     assert Cells.from_sample([]).cell(5.0) == 1
 
 

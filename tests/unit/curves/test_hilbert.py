@@ -36,7 +36,7 @@ def test_in_the_plane_it_is_hilberts_curve_up_to_symmetry(bits: int) -> None:
     ours = HilbertCurve(2, bits).cells(np.arange(4**bits))
     walk = np.array(plane_walk(bits))
     turned = [walk[:, order] for order in ([0, 1], [1, 0])]
-    assert any((ours == one).all() for one in turned)
+    assert any((ours == image).all() for image in turned)
 
 
 @pytest.mark.parametrize(("d", "bits"), [grid for grid in GRIDS if grid[1] > 1])

@@ -179,14 +179,14 @@ def test_counties_are_notified_of_katrina(storms: pa.Table, counties: pa.Table, 
     engine = tamis.Engine(tamis.Schema.from_arrow(katrina))
     for name in ids:
         engine.subscribe(questions[name], id=name)
-    found = engine.match_table(katrina)
+    matches = engine.match_table(katrina)
 
     wind = katrina["wind"].to_numpy()
-    asked = np.array([int(questions[name].rsplit(">= ", 1)[1]) for name in ids])
+    limits = np.array([int(questions[name].rsplit(">= ", 1)[1]) for name in ids])
     meets = shapely.intersects(polygons(katrina["disc"])[:, None], polygons(near["region"])[None, :])
-    event, part = np.nonzero(meets & (wind[:, None] >= asked))
-    want = {(int(row), ids[one]) for row, one in zip(event, part, strict=True)}
-    assert set(zip(found.event.tolist(), found.subscription, strict=True)) == want
+    event, part = np.nonzero(meets & (wind[:, None] >= limits))
+    want = {(int(row), ids[column]) for row, column in zip(event, part, strict=True)}
+    assert set(zip(matches.event.tolist(), matches.subscription, strict=True)) == want
     assert len(want) > 200
 
 
@@ -194,10 +194,10 @@ def test_counties_are_notified_of_katrina(storms: pa.Table, counties: pa.Table, 
 
 
 def test_county_questions_ask_for_each_part_and_all_winds(counties: pa.Table, questions: dict[str, str]) -> None:
-    asked = [text for name, text in questions.items() if name.startswith("county-")]
-    assert len(asked) == counties.num_rows == len(questions) - len(QUESTIONS)
-    assert {text.rsplit(">= ", 1)[1] for text in asked} == {"34", "50", "64", "96"}
-    borders = [text.removeprefix("S_INTERSECTS(disc, ").rsplit(")", 1)[0] for text in asked]
+    texts = [text for name, text in questions.items() if name.startswith("county-")]
+    assert len(texts) == counties.num_rows == len(questions) - len(QUESTIONS)
+    assert {text.rsplit(">= ", 1)[1] for text in texts} == {"34", "50", "64", "96"}
+    borders = [text.removeprefix("S_INTERSECTS(disc, ").rsplit(")", 1)[0] for text in texts]
     assert shapely.to_wkb(shapely.from_wkt(borders), byte_order=1).tolist() == counties["region"].to_pylist()
 
 
@@ -205,8 +205,8 @@ def test_every_question_but_the_impossible_finds_a_storm(storms: pa.Table) -> No
     engine = tamis.Engine(tamis.Schema.from_arrow(storms))
     for name, text in QUESTIONS.items():
         engine.subscribe(text, id=name)
-    heard = set(engine.match_table(storms).subscription)
-    assert set(QUESTIONS) - heard == {"impossible"}
+    notified = set(engine.match_table(storms).subscription)
+    assert set(QUESTIONS) - notified == {"impossible"}
 
 
 def test_some_questions_cover_others(storms: pa.Table) -> None:

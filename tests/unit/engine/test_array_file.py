@@ -22,12 +22,12 @@ def test_round_trip(tmp_path: Path) -> None:
         "strided": np.arange(10, dtype=np.int32)[::2],
     }
     write_arrays(tmp_path / "file", arrays)
-    found = map_arrays(tmp_path / "file")
-    assert list(found) == list(arrays)
+    mapped = map_arrays(tmp_path / "file")
+    assert list(mapped) == list(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        assert np.array_equal(found[name], array)
-        assert not found[name].nbytes or found[name].ctypes.data % 64 == 0
+        assert mapped[name].dtype == array.dtype
+        assert np.array_equal(mapped[name], array)
+        assert not mapped[name].nbytes or mapped[name].ctypes.data % 64 == 0
 
 
 def test_who_writes_into_mapped_arrays_changes_neither_the_file_nor_what_others_see(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_mapped_arrays_need_no_new_kernel(tmp_path: Path) -> None:
     engine.save(tmp_path)
     wanted = engine.match_table(events)
     forms = {kernel: len(kernel.signatures) for kernel in (match_events, decide_regions)}
-    found = tamis.Engine.load(tmp_path).match_table(events)
-    assert np.array_equal(found.rows, wanted.rows)
-    assert len(found.rows) > 40
+    matches = tamis.Engine.load(tmp_path).match_table(events)
+    assert np.array_equal(matches.rows, wanted.rows)
+    assert len(matches.rows) > 40
     assert {kernel: len(kernel.signatures) for kernel in forms} == forms
 
 

@@ -52,8 +52,8 @@ def test_tables(kind: str) -> None:
     assert index.add_table(boxes) == ["low", "high"]
     assert index.add_table(tamis.SubscriptionTable.from_arrow(pa.table({"filter": ["x > 90"]}))) == [2]
     assert index.add_table(tamis.SubscriptionTable.from_boxes(["x"], [[5.0]], [[6.0]])) == [3]
-    asked = tamis.SubscriptionTable.from_boxes(["x"], [[1.0], [15.0], [95.0]], [[2.0], [25.0], [99.0]])
-    assert index.find_covers(asked) == ["low", None, 2]
+    question = tamis.SubscriptionTable.from_boxes(["x"], [[1.0], [15.0], [95.0]], [[2.0], [25.0], [99.0]])
+    assert index.find_covers(question) == ["low", None, 2]
     assert index.find_covers(["x BETWEEN 21 AND 22", "x < 3"]) == ["high", None]
     wide = tamis.SubscriptionTable.from_boxes(["x"], [[0.0], [91.0]], [[50.0], [np.inf]])
     assert index.find_covered_each(wide) == [[3, "high", "low"], []]

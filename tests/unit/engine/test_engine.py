@@ -217,8 +217,8 @@ class TestLearning:
         engine.subscribe("d IS NULL", id="none")
         engine.subscribe("d IS NOT NULL", id="some")
         assert engine.match({"d": value}) == ["some"]
-        found = engine.match_table({"d": [value, None]})
-        assert [found.of(0), found.of(1)] == [["some"], ["none"]]
+        matches = engine.match_table({"d": [value, None]})
+        assert [matches.of(0), matches.of(1)] == [["some"], ["none"]]
         assert engine.explain({"d": value}, "some").matched
 
     def test_a_failed_subscription_teaches_nothing(self) -> None:
@@ -263,8 +263,8 @@ class TestMatchTable:
             {"price": np.array([1.0, 2.0, np.nan, 9.0]), "symbol": names},
         ]
         for events in layouts:
-            found = self.engine().match_table(events)
-            assert [found.of(i) for i in range(4)] == [["i", "low"], ["low"], [], ["i"]]
+            matches = self.engine().match_table(events)
+            assert [matches.of(i) for i in range(4)] == [["i", "low"], ["low"], [], ["i"]]
 
     def test_bad_values_raise_with_their_row_or_are_skipped(self) -> None:
         events = {"price": [1, float("nan"), "x", 2]}
@@ -291,10 +291,10 @@ class TestMatchTable:
 
     def test_an_answer_does_not_change_later(self) -> None:
         engine = self.engine()
-        found = engine.match_table({"price": [1]})
+        matches = engine.match_table({"price": [1]})
         engine.unsubscribe("low")
         engine.subscribe("price < 5", id="other")
-        assert found.subscription == ["low"]
+        assert matches.subscription == ["low"]
 
     def test_what_is_not_a_table_is_refused(self) -> None:
         with pytest.raises(tamis.TableError, match="expected a pyarrow table"):
@@ -307,11 +307,11 @@ class TestMatchTable:
         engine.subscribe("S_INTERSECTS(area, BBOX(0, 0, 2, 2))", id="in")
         engine.subscribe("V_WITHIN(look, (0, 0), 5)", id="near")
         shapes = [shapely.Point(1, 1), shapely.Point(5, 5), shapely.box(1, 1, 9, 9)]
-        wkb = pa.array([shapely.to_wkb(one) for one in shapes])
+        wkb = pa.array([shapely.to_wkb(shape) for shape in shapes])
         look = pa.array([[3.0, 4.0], [3.0, 4.1], None], pa.list_(pa.float32(), 2))
-        found = engine.match_table(pa.table({"area": wkb, "look": look}))
-        assert [found.of(i) for i in range(3)] == [["in", "near"], [], ["in"]]
-        wkt = engine.match_table({"area": [one.wkt for one in shapes]})
+        matches = engine.match_table(pa.table({"area": wkb, "look": look}))
+        assert [matches.of(i) for i in range(3)] == [["in", "near"], [], ["in"]]
+        wkt = engine.match_table({"area": [shape.wkt for shape in shapes]})
         assert [wkt.of(i) for i in range(3)] == [["in"], [], ["in"]]
 
 
@@ -396,10 +396,10 @@ class TestExplain:
             "  ^^^^^^^^^^^^^^^^^^^^ yes: NOT of what does not hold",
             "       ^^^^^^^^^^^^^^ no: symbol is 'SAP'",
         ]
-        told = engine.explain({"symbol": "IBM"}, "others").as_json()
+        explanation = engine.explain({"symbol": "IBM"}, "others").as_json()
         inner = {"condition": "symbol = 'IBM'", "attribute": "symbol", "value": "'IBM'", "outcome": True}
-        assert told["conditions"] == [inner]
-        assert told["tree"] == {
+        assert explanation["conditions"] == [inner]
+        assert explanation["tree"] == {
             "operator": "NOT",
             "condition": "NOT (symbol = 'IBM')",
             "outcome": False,
@@ -423,8 +423,8 @@ class TestExplain:
         engine = tamis.Engine(tamis.Schema({"at": tamis.Timestamp(), "price": tamis.Number()}))
         engine.subscribe("at > TIMESTAMP('2026-01-01T00:00:00Z') AND price > 0.1", id="a")
         event = {"at": 2**62, "price": Decimal("0.10000000000000000001")}
-        told = [str(one) for one in engine.explain(event, "a").conditions]
-        assert told == [f"yes: at is {2**62} microseconds", "yes: price is 0.10000000000000000001"]
+        conditions = [str(condition) for condition in engine.explain(event, "a").conditions]
+        assert conditions == [f"yes: at is {2**62} microseconds", "yes: price is 0.10000000000000000001"]
         assert engine.explain(event, "a").as_json()["conditions"][1]["value"] == "0.10000000000000000001"
 
 
@@ -439,9 +439,9 @@ def test_one_writer_and_many_readers(n_boxes: int) -> None:
 
     def read() -> None:
         while not done.is_set():
-            found = engine.match({"price": 1})
-            if "always" not in found or not set(found) <= {"always", "coming and going"}:
-                failures.append(found)
+            matches = engine.match({"price": 1})
+            if "always" not in matches or not set(matches) <= {"always", "coming and going"}:
+                failures.append(matches)
 
     readers = [threading.Thread(target=read) for _ in range(3)]
     for reader in readers:

@@ -24,7 +24,7 @@ class IdsMachine(RuleBasedStateMachine):
 
     @rule(some=st.lists(keys, max_size=4))
     def append_many(self, some: list[SubscriptionId]) -> None:
-        if len(set(some)) < len(some) or any(one in self.rows for one in some):
+        if len(set(some)) < len(some) or any(new_id in self.rows for new_id in some):
             with pytest.raises(DuplicateSubscriptionError, match="exists"):
                 self.ids.append_many(some)
             return
@@ -65,9 +65,9 @@ class IdsMachine(RuleBasedStateMachine):
         assert self.ids.of(np.arange(len(self.ever), dtype=np.int32)) == self.ever
 
     def _note(self, some: list[SubscriptionId]) -> None:
-        for one in some:
-            self.rows[one] = len(self.ever)
-            self.ever.append(one)
+        for new_id in some:
+            self.rows[new_id] = len(self.ever)
+            self.ever.append(new_id)
 
 
 TestIds = IdsMachine.TestCase

@@ -23,7 +23,7 @@ with snapshot.building(Path(sys.argv[1])) as place:
 
 
 def places(directory: Path) -> list[str]:
-    return sorted(one.name for one in directory.iterdir())
+    return sorted(path.name for path in directory.iterdir())
 
 
 def test_a_builder_killed_with_9_leaves_nothing_for_long(tmp_path: Path) -> None:

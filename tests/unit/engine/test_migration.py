@@ -30,7 +30,7 @@ def test_everything_is_kept(tmp_path: Path, name: str) -> None:
     assert {path: path.read_bytes() for path in files} == files
     engine = tamis.Engine.load(tmp_path)
     balls = [3, 4] if name == "format2" else []
-    assert {one.id for one in engine} == {"alice", "region", -7, 0, 2, "few", *balls}
+    assert {subscription.id for subscription in engine} == {"alice", "region", -7, 0, 2, "few", *balls}
     assert engine.subscription("alice").metadata == {"team": "red"}
     assert engine.subscription("region").expires == 32472144000000000
     assert engine.match({"price": 5, "symbol": "IBM"}) == [-7, "alice"]
@@ -60,7 +60,7 @@ def test_text_of_an_earlier_layout_is_refused_with_the_command_that_converts_it(
         tamis.Engine.load(OLD / "format3")
     migrate_snapshot(OLD / "format3", tmp_path)
     engine = tamis.Engine.load(tmp_path)
-    assert {one.id for one in engine} == {*range(150), "alice", "r", 1001, 1002}
+    assert {subscription.id for subscription in engine} == {*range(150), "alice", "r", 1001, 1002}
     assert engine.subscription("alice").metadata == {"team": "red"}
     assert engine.match({"symbol": "xxabc7yy", "price": 100.0}) == [7]
     assert engine.match({"symbol": "IBM", "price": 2.5}) == [1001, 1002, "alice"]

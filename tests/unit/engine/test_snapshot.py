@@ -244,6 +244,6 @@ class TestPacked:
     def test_two_processes_share_one_file(self, tmp_path: Path) -> None:
         self.engine().save(tmp_path)
         program = "import sys, tamis; print(tamis.Engine.load(sys.argv[1]).match({'price': 5, 'volume': 3}))"
-        told = [subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True) for _ in "ab"]
+        runs = [subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True) for _ in "ab"]
         want = f"{tamis.Engine.load(tmp_path).match({'price': 5, 'volume': 3})}\n"
-        assert [one.stdout for one in told] == [want, want], told[0].stderr
+        assert [run.stdout for run in runs] == [want, want], runs[0].stderr

@@ -76,11 +76,11 @@ def test_a_parted_engine_lives_on_and_is_saved(tmp_path: Path) -> None:
 
 def test_a_version_that_builds_upon_another(tmp_path: Path) -> None:
     base = _write(tmp_path, [300])
-    removed = [one.id for one in tamis.Engine.load(base) if one.namespace == "default"][:20]
+    removed = [subscription.id for subscription in tamis.Engine.load(base) if subscription.namespace == "default"][:20]
     version = _write(tmp_path, [], kept=_homed(base), removed=20)
     engine = tamis.Engine.load(version)
     assert len(engine) == 280
-    assert not {one.id for one in engine} & set(removed)
+    assert not {subscription.id for subscription in engine} & set(removed)
     assert [path.name for path in version.iterdir() if path.suffix == ".arrays"] == []
     assert tamis.Engine.load(engine.save(tmp_path)).match({"x": 60}) == engine.match({"x": 60})
 
@@ -93,8 +93,10 @@ def test_rows_leave_the_part_that_they_are_in(tmp_path: Path) -> None:
         write_removed(place.staging, "gone.removed", np.arange(10, dtype=np.int32))
         kept[1] = msgspec.structs.replace(kept[1], removed={"gone.removed": measure(place.staging / "gone.removed")})
         version = Path(snapshot.seal(place, STATE, kept))
-    left = {one.id for one in tamis.Engine.load(version)}
-    assert left == {one.id for one in tamis.Engine.load(base) if one.namespace == "default"} - set(second)
+    left = {subscription.id for subscription in tamis.Engine.load(version)}
+    assert left == {
+        subscription.id for subscription in tamis.Engine.load(base) if subscription.namespace == "default"
+    } - set(second)
 
 
 def test_pruning_keeps_what_is_built_upon_and_what_is_read(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_many_texts_match_like_each_alone(clock: int) -> None:
         for event in EVENTS:
             assert at_once.match(event, namespace=namespace) == one_by_one.match(event, namespace=namespace)
         frame = {name: [event.get(name) for event in EVENTS] for name in ("price", "symbol")}
-        mine, theirs = (one.match_table(frame, namespace=namespace) for one in (at_once, one_by_one))
+        mine, theirs = (engine.match_table(frame, namespace=namespace) for engine in (at_once, one_by_one))
         assert [mine.of(i) for i in range(len(EVENTS))] == [theirs.of(i) for i in range(len(EVENTS))]
 
 

@@ -18,7 +18,7 @@ from tamis_bench.workloads.boxes import make_boxes, make_texts
 @pytest.mark.parametrize("name", ["dense20", "sparse20", "uniform4", "ads122"])
 def test_boxes_give_the_same_rows_in_the_same_order(name: str) -> None:
     work = make_boxes(name, 5_000, 1_500)
-    engine = Engine(Schema({one: Number() for one in work.names}))
+    engine = Engine(Schema({name: Number() for name in work.names}))
     engine.subscribe_boxes(work.names, work.lo, work.hi)
     alone = engine.match_table(work.events)
     for threads in (2, 3, 16):
@@ -49,8 +49,8 @@ def test_a_bad_row_is_named_by_its_place_in_the_table_and_skipped_there() -> Non
     with pytest.raises(EventError) as refused:
         engine.match_table({"x": values}, threads=2)
     assert refused.value.row == 700
-    found = engine.match_table({"x": values}, threads=2, on_bad="skip")
-    assert np.flatnonzero(np.diff(found.offsets) == 0).tolist() == [700]
+    matches = engine.match_table({"x": values}, threads=2, on_bad="skip")
+    assert np.flatnonzero(np.diff(matches.offsets) == 0).tolist() == [700]
 
 
 def test_the_parts_are_matched_at_the_same_time() -> None:

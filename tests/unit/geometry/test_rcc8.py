@@ -41,7 +41,7 @@ A Cv B: (I A)>=(I B), (cB A)>=(E B)
 Triple = tuple[Relation, Relation, Relation]
 
 
-def one(relation: Relation) -> frozenset[Relation]:
+def singleton(relation: Relation) -> frozenset[Relation]:
     return frozenset({relation})
 
 
@@ -51,8 +51,12 @@ def test_conflicts_are_the_list() -> None:
         q = LETTERS[line.split()[1]]
         for r1, listed in re.findall(r"(\w+)x\[(.*?)\]", line):
             want |= {(LETTERS[r1], q, LETTERS[r2]) for r2 in listed.split()}
-    found = {(r1, q, r2) for r1, q, r2 in itertools.product(Relation, repeat=3) if sets_conflict(one(r1), q, one(r2))}
-    assert found == want
+    triples = {
+        (r1, q, r2)
+        for r1, q, r2 in itertools.product(Relation, repeat=3)
+        if sets_conflict(singleton(r1), q, singleton(r2))
+    }
+    assert triples == want
     assert len(want) == 319
 
 
@@ -61,8 +65,12 @@ def test_covers_are_the_list() -> None:
     for line in COVERS.strip().splitlines():
         q = LETTERS[line.split()[1]]
         want |= {(LETTERS[r1], q, LETTERS[r2]) for r1, r2 in re.findall(r"\((\w+) A\)>=\((\w+) B\)", line)}
-    found = {(r1, q, r2) for r1, q, r2 in itertools.product(Relation, repeat=3) if sets_cover(one(r1), q, one(r2))}
-    assert found == want
+    triples = {
+        (r1, q, r2)
+        for r1, q, r2 in itertools.product(Relation, repeat=3)
+        if sets_cover(singleton(r1), q, singleton(r2))
+    }
+    assert triples == want
     assert len(want) == 27
 
 
@@ -78,17 +86,17 @@ def test_the_table_is_that_of_small_regions() -> None:
         for i, j in zip(a[some], b[some], strict=True):
             seen |= {(r1, q, r2) for r1, r2 in np.unique(np.stack([held[:, i], held[:, j]]), axis=1).T.tolist()}
     relations = list(Relation)
-    found = {(relations[r1], relations[q], relations[r2]) for r1, q, r2 in seen}
+    triples = {(relations[r1], relations[q], relations[r2]) for r1, q, r2 in seen}
     table = {(r, q, x) for (r, q), some in COMPOSITION.items() for x in some}
-    assert found <= table
+    assert triples <= table
     assert len(table) == 193
-    assert len(found) >= 180, sorted(table - found)
+    assert len(triples) >= 180, sorted(table - triples)
 
 
 def test_laws() -> None:
     for r, q in itertools.product(Relation, repeat=2):
         assert {INVERSE[x] for x in COMPOSITION[r, q]} == COMPOSITION[INVERSE[q], INVERSE[r]]
-        assert COMPOSITION[r, Relation.EQUALS] == one(r) == COMPOSITION[Relation.EQUALS, r]
+        assert COMPOSITION[r, Relation.EQUALS] == singleton(r) == COMPOSITION[Relation.EQUALS, r]
         assert Relation.EQUALS in COMPOSITION[r, INVERSE[r]]
     assert compose(frozenset(), Relation.MEETS) == frozenset()
 
@@ -98,8 +106,8 @@ def test_the_printed_example_is_not_a_conflict() -> None:
     a, b, x = shapely.box(0, 0, 4, 4), shapely.box(3, 3, 6, 6), shapely.box(0, 0, 1, 1)
     assert relation_of(a, b) is Relation.OVERLAPS
     assert (relation_of(x, a), relation_of(x, b)) == (Relation.COVERED_BY, Relation.DISJOINT)
-    assert not sets_conflict(one(Relation.COVERED_BY), Relation.OVERLAPS, one(Relation.DISJOINT))
-    assert sets_conflict(one(Relation.COVERS), Relation.OVERLAPS, one(Relation.DISJOINT))
+    assert not sets_conflict(singleton(Relation.COVERED_BY), Relation.OVERLAPS, singleton(Relation.DISJOINT))
+    assert sets_conflict(singleton(Relation.COVERS), Relation.OVERLAPS, singleton(Relation.DISJOINT))
 
 
 def test_points_obey_the_table_too(rng: np.random.Generator) -> None:

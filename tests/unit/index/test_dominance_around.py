@@ -39,24 +39,24 @@ def boxes(n: int) -> list[Subscription]:
 def filled(subscriptions: list[Subscription]) -> tuple[DominanceIndex, LinearCovering]:
     index, oracle = DominanceIndex(), LinearCovering()
     index.add_many(range(len(subscriptions)), subscriptions)
-    for row, one in enumerate(subscriptions):
-        oracle.add(row, one)
+    for row, subscription in enumerate(subscriptions):
+        oracle.add(row, subscription)
     return index, oracle
 
 
 @settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(nodes, min_size=1, max_size=8), nodes, st.integers(0, 4))
-def test_what_is_named_is_true_and_all_of_it_with_patience(trees: list[Node], asked: Node, steps: int) -> None:
+def test_what_is_named_is_true_and_all_of_it_with_patience(trees: list[Node], question: Node, steps: int) -> None:
     index, oracle = filled([compiled(node, row) for row, node in enumerate(trees)])
-    wanted = oracle.find_cover(compiled(asked)), oracle.find_covered(compiled(asked)).tolist()
-    cover, covered, is_complete = index.find_around(compiled(asked), always)
+    wanted = oracle.find_cover(compiled(question)), oracle.find_covered(compiled(question)).tolist()
+    cover, covered, is_complete = index.find_around(compiled(question), always)
     assert (cover, covered.tolist(), is_complete) == (*wanted, True)
     before = verified(index)
     patience = itertools.repeat(True, steps)
-    cover, covered, is_complete = index.find_around(compiled(asked), lambda: next(patience, False))
+    cover, covered, is_complete = index.find_around(compiled(question), lambda: next(patience, False))
     assert verified(index) - before <= steps
     assert set(covered.tolist()) <= set(wanted[1])
-    assert cover is None or is_covered(compiled(asked).filters, compiled(trees[cover]).filters)
+    assert cover is None or is_covered(compiled(question).filters, compiled(trees[cover]).filters)
     if is_complete:
         assert (cover, covered.tolist()) == wanted
     index.check_invariants()
@@ -67,17 +67,17 @@ def test_what_is_named_is_true_and_all_of_it_with_patience(trees: list[Node], as
 )
 def test_a_wide_filter_of_ranges_needs_few_raw_values(text: str) -> None:
     index, oracle = filled(boxes(400))
-    asked = compile_text(text)
-    found = index.find_covered(asked).tolist()
-    assert found == oracle.find_covered(asked).tolist()
-    assert len(found) > 30
+    question = compile_text(text)
+    covered = index.find_covered(question).tolist()
+    assert covered == oracle.find_covered(question).tolist()
+    assert len(covered) > 30
     assert verified(index) < 60, "those at an edge, and those that only a union may cover"
 
 
 def test_open_ends_do_not_make_a_question_visit_every_row() -> None:
     index, oracle = filled([compile_text(f"x > {n} AND y < {n % 7}", id=n) for n in range(300)])
-    asked = compile_text("x > 100")
-    assert index.find_covered(asked).tolist() == oracle.find_covered(asked).tolist() == list(range(100, 300))
+    question = compile_text("x > 100")
+    assert index.find_covered(question).tolist() == oracle.find_covered(question).tolist() == list(range(100, 300))
     assert verified(index) == 1, "the one at the edge"
 
 
@@ -93,11 +93,11 @@ def test_many_at_once_are_as_one_by_one() -> None:
     ours = [compile_text(text, id=row) for row, text in enumerate(texts)]
     together, _ = filled(ours)
     apart = DominanceIndex()
-    for row, one in enumerate(ours):
-        apart.add(row, one)
-    for one in ours:
-        assert together.find_cover(one) == apart.find_cover(one)
-        assert together.find_covered(one).tolist() == apart.find_covered(one).tolist()
+    for row, subscription in enumerate(ours):
+        apart.add(row, subscription)
+    for subscription in ours:
+        assert together.find_cover(subscription) == apart.find_cover(subscription)
+        assert together.find_covered(subscription).tolist() == apart.find_covered(subscription).tolist()
     with pytest.raises(KeyError, match="row 2 is taken"):
         together.add_many([9, 2], ours[:2])
     assert len(together) == len(apart) == len(texts)

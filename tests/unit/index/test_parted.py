@@ -25,11 +25,11 @@ def parts(*sizes: int) -> tuple[PartedMatcher, LinearMatcher]:
     first = 0
     for number, size in enumerate(sizes):
         raw = {}
-        one: EventMatcher = PackedMatcher(raw.get, few=5) if number % 2 else LinearMatcher()
+        matcher: EventMatcher = PackedMatcher(raw.get, few=5) if number % 2 else LinearMatcher()
         if parted is None:
-            parted = PartedMatcher(one)
+            parted = PartedMatcher(matcher)
         else:
-            parted.append(first, one)
+            parted.append(first, matcher)
         for row in range(size):
             low = round(float(generator.uniform(0, 90)), 1)
             raw[row] = compile_text(f"x BETWEEN {low} AND {low + 20} AND (y > {low} OR y IS NULL)", SCHEMA)
@@ -46,13 +46,13 @@ def test_it_answers_as_one_matcher_would() -> None:
     events = [{"x": float(x), "y": float(y)} for x, y in generator.uniform(0, 110, (200, 2))]
     events += [{"x": 50.0}, {}]
     table = EventTable.of({name: [event.get(name) for event in events] for name in SCHEMA}, SCHEMA)
-    gone = (0, 2, 3, 42, 43, 44, 68)
-    for leaving in (gone, ()):
-        found, wanted = parted.match_table(table), oracle.match_table(table)
-        assert found.offsets.tolist() == wanted.offsets.tolist()
+    removed = (0, 2, 3, 42, 43, 44, 68)
+    for leaving in (removed, ()):
+        matches, wanted = parted.match_table(table), oracle.match_table(table)
+        assert matches.offsets.tolist() == wanted.offsets.tolist()
         for i, event in enumerate(events):
-            own = slice(found.offsets[i], found.offsets[i + 1])
-            assert sorted(found.rows[own].tolist()) == wanted.rows[own].tolist() == parted.match(event).tolist()
+            own = slice(matches.offsets[i], matches.offsets[i + 1])
+            assert sorted(matches.rows[own].tolist()) == wanted.rows[own].tolist() == parted.match(event).tolist()
         for row in leaving:
             parted.remove(row)
             oracle.remove(row)

@@ -24,20 +24,20 @@ def lattice(rng, n, d, reach, largest):
     return rng.integers(0, reach, (n, d)).astype(np.float64), rng.integers(0, largest, n).astype(np.float64)
 
 
-def check(index, balls, asked, rows=None):
+def check(index, balls, questions, rows=None):
     """Compare every answer with the truth."""
     rows = np.arange(len(balls[1])) if rows is None else np.asarray(rows)
-    truth = naive_balls.cover_matrix(balls, asked)
-    offsets, found = index.find_all_covers(*asked)
-    for e in range(len(asked[1])):
-        assert found[offsets[e] : offsets[e + 1]].tolist() == sorted(rows[truth[:, e]].tolist())
-    one = index.find_covers(*asked)
-    assert np.array_equal(one >= 0, truth.any(axis=0))
-    for e in np.flatnonzero(one >= 0):
-        assert truth[np.flatnonzero(rows == one[e])[0], e]
-    back = naive_balls.cover_matrix(asked, balls)
-    for e in range(min(len(asked[1]), 8)):
-        covered = index.find_covered(asked[0][e], float(asked[1][e]))
+    truth = naive_balls.cover_matrix(balls, questions)
+    offsets, found_rows = index.find_all_covers(*questions)
+    for e in range(len(questions[1])):
+        assert found_rows[offsets[e] : offsets[e + 1]].tolist() == sorted(rows[truth[:, e]].tolist())
+    covers = index.find_covers(*questions)
+    assert np.array_equal(covers >= 0, truth.any(axis=0))
+    for e in np.flatnonzero(covers >= 0):
+        assert truth[np.flatnonzero(rows == covers[e])[0], e]
+    back = naive_balls.cover_matrix(questions, balls)
+    for e in range(min(len(questions[1]), 8)):
+        covered = index.find_covered(questions[0][e], float(questions[1][e]))
         assert covered.tolist() == sorted(rows[back[e]].tolist())
 
 
@@ -61,8 +61,8 @@ def test_every_kind_of_vectors(kind):
 def test_any_size_of_numbers(way, size):
     rng = np.random.default_rng(9)
     balls = rng.normal(size=(300, 3)) * size, rng.random(300) * 2 * size
-    asked = rng.normal(size=(12, 3)) * size, rng.random(12) * 0.5 * size
-    check(made(*balls, way), balls, asked)
+    questions = rng.normal(size=(12, 3)) * size, rng.random(12) * 0.5 * size
+    check(made(*balls, way), balls, questions)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -70,9 +70,9 @@ def test_questions_of_another_size_than_the_balls(way):
     rng = np.random.default_rng(15)
     balls = rng.normal(size=(300, 2)), rng.random(300) * 4
     sizes = 10.0 ** np.array([-300, -160, -20, 0, 3, 9, 20, 160, 300])
-    asked = rng.normal(size=(9, 2)) * sizes[:, None], np.where(sizes < 1, 0.1, 0.1 * sizes)
-    check(made(*balls, way), balls, asked)
-    check(made(*asked, way), asked, (balls[0][:20], balls[1][:20]))
+    questions = rng.normal(size=(9, 2)) * sizes[:, None], np.where(sizes < 1, 0.1, 0.1 * sizes)
+    check(made(*balls, way), balls, questions)
+    check(made(*questions, way), questions, (balls[0][:20], balls[1][:20]))
 
 
 def test_one_ball_far_away_makes_blocks_a_scan():
@@ -93,8 +93,8 @@ def test_tangent_balls_of_real_numbers(way):
     share = rng.random(25)
     direction = rng.normal(size=(25, 5))
     direction /= np.linalg.norm(direction, axis=1)[:, None]
-    asked = centers[chosen] + direction * (radii[chosen] * (1 - share))[:, None], radii[chosen] * share
-    check(made(centers, radii, way), (centers, radii), asked)
+    questions = centers[chosen] + direction * (radii[chosen] * (1 - share))[:, None], radii[chosen] * share
+    check(made(centers, radii, way), (centers, radii), questions)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -113,7 +113,7 @@ def test_a_life(way):
     """Add one by one and in bulk, remove, ask; parts are made, merged and laid out again."""
     rng = np.random.default_rng(11)
     index = BallIndex(Projections.drawn(2, seed=1), way=way)
-    known: dict[int, tuple[np.ndarray, float]] = {}
+    living: dict[int, tuple[np.ndarray, float]] = {}
     row = 0
     for step in range(12):
         centers, radii = lattice(rng, 700 if step in (3, 7) else 250, 2, 20, 6)
@@ -121,24 +121,24 @@ def test_a_life(way):
         if step % 2:
             index.add_many(rows, centers, radii)
         else:
-            for one, center, radius in zip(rows.tolist(), centers, radii.tolist(), strict=True):
-                index.add(one, center, radius)
-        known |= dict(zip(rows.tolist(), zip(centers, radii.tolist(), strict=True), strict=True))
+            for number, center, radius in zip(rows.tolist(), centers, radii.tolist(), strict=True):
+                index.add(number, center, radius)
+        living |= dict(zip(rows.tolist(), zip(centers, radii.tolist(), strict=True), strict=True))
         row += len(radii)
-        gone = rng.choice(list(known), len(known) // (2 if step % 3 else 4), replace=False).tolist()
-        for one in gone:
-            index.remove(one)
-            del known[one]
-        assert len(index) == len(known)
-        assert index.rows().tolist() == sorted(known)
-        balls = np.array([one[0] for one in known.values()]), np.array([one[1] for one in known.values()])
-        check(index, balls, lattice(rng, 6, 2, 20, 4), rows=list(known))
+        removed = rng.choice(list(living), len(living) // (2 if step % 3 else 4), replace=False).tolist()
+        for number in removed:
+            index.remove(number)
+            del living[number]
+        assert len(index) == len(living)
+        assert index.rows().tolist() == sorted(living)
+        balls = np.array([ball[0] for ball in living.values()]), np.array([ball[1] for ball in living.values()])
+        check(index, balls, lattice(rng, 6, 2, 20, 4), rows=list(living))
         with pytest.raises(KeyError):
-            index.remove(gone[0])
-        assert gone[0] not in index
-        kept = next(iter(known))
+            index.remove(removed[0])
+        assert removed[0] not in index
+        kept = next(iter(living))
         center, radius = index.ball(kept)
-        assert (center.tolist(), radius) == (known[kept][0].tolist(), known[kept][1])
+        assert (center.tolist(), radius) == (living[kept][0].tolist(), living[kept][1])
 
 
 def test_a_row_that_was_removed_can_return():
@@ -174,9 +174,9 @@ def test_the_choice_follows_the_dimension_and_says_why():
 def test_statistics_count_what_was_done():
     index = made(np.zeros((600, 2)), np.ones(600), "tree")
     index.find_covers(np.zeros((4, 2)), np.zeros(4))
-    found = index.statistics()
-    assert (found["asked"], found["dimension"], found["k"]) == (4, 2, 2)
-    assert 4 <= found["verified"] <= found["candidates"]
+    statistics = index.statistics()
+    assert (statistics["asked"], statistics["dimension"], statistics["k"]) == (4, 2, 2)
+    assert 4 <= statistics["verified"] <= statistics["candidates"]
 
 
 def test_nothing_is_fine():
@@ -205,10 +205,10 @@ def test_soak_covering_of_balls_dismisses_none_of_a_million_pairs(way):
     for d in (2, 4, 8, 20, 64):
         centers, radii = rng.random((2_000, d)), rng.random(2_000) * np.sqrt(d) / 3
         index = made(centers, radii, way)
-        asked, inner = rng.random((200, d)), rng.random(200) * 0.3
+        outer, inner = rng.random((200, d)), rng.random(200) * 0.3
         near = rng.integers(0, 2_000, 50)
         inner[:50] = radii[near] * rng.random(50)
-        direction = asked[:50] - centers[near]
+        direction = outer[:50] - centers[near]
         direction /= np.linalg.norm(direction, axis=1)[:, None]
-        asked[:50] = centers[near] + direction * (radii[near] - inner[:50])[:, None]
-        check(index, (centers, radii), (asked, inner))
+        outer[:50] = centers[near] + direction * (radii[near] - inner[:50])[:, None]
+        check(index, (centers, radii), (outer, inner))

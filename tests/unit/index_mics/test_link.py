@@ -62,10 +62,10 @@ class LinkMachine(RuleBasedStateMachine):
     def subscribe(self, node: Node) -> int:
         id, self.next_id = self.next_id, self.next_id + 1
         subscription = compiled(node, id)
-        before = [one.tolist() for one in self.receiver.ranges()]
+        before = [array.tolist() for array in self.receiver.ranges()]
         plan = self.table.add(subscription)
         self.send(plan)
-        assert plan.is_empty == (before == [one.tolist() for one in self.receiver.ranges()])
+        assert plan.is_empty == (before == [array.tolist() for array in self.receiver.ranges()])
         self.trees[id] = node
         return id
 
@@ -96,9 +96,9 @@ class LinkMachine(RuleBasedStateMachine):
     @invariant()
     def receiver_is_the_union(self) -> None:
         raw = list(self.table.ranges.values())
-        for i, found in enumerate(self.receiver.ranges()):
-            assert found.tolist() == runs_of(set().union(*(keys_of(one[i]) for one in raw)), self.gap)
-            assert found.tolist() == self.table.summary.ranges()[i].tolist()
+        for i, runs in enumerate(self.receiver.ranges()):
+            assert runs.tolist() == runs_of(set().union(*(keys_of(ranges[i]) for ranges in raw)), self.gap)
+            assert runs.tolist() == self.table.summary.ranges()[i].tolist()
 
     def teardown(self) -> None:
         self.table.summary.check_invariants()
@@ -139,16 +139,16 @@ def test_soak_mics_a_receiver_always_equals_the_union(gap: int, part: int) -> No
 
 def drawn_nodes(n: int, part: int) -> list[Node]:
     """Return conditions that Hypothesis thought of: to think of one takes longer than all that is tested with it."""
-    found: list[Node] = []
+    drawn: list[Node] = []
 
     @seed(part)
     @settings(max_examples=n, phases=[Phase.generate])
     @given(nodes)
     def draw(node: Node) -> None:
-        found.append(node)
+        drawn.append(node)
 
     draw()
-    return found
+    return drawn
 
 
 def random_box(rng: np.random.Generator, id: int) -> Subscription:
@@ -194,7 +194,8 @@ def run_history(n_operations: int, gap: int, seed: int) -> int:
             passes = receiver.matches(event)
             passed += passes
             wanted = any(
-                all(event[c.attribute] in c.allowed for c in one.filters[0].constraints) for one in live.values()
+                all(event[c.attribute] in c.allowed for c in subscription.filters[0].constraints)
+                for subscription in live.values()
             )
             assert passes or not wanted, (step, event)
     for id in list(live):
@@ -268,7 +269,7 @@ def test_ranges_that_a_client_computed_are_ignored() -> None:
     space = ContentSpace.from_schema(PLANE)
     honest = compile_text("x < 5", PLANE, id="a")
     boastful = compile_text("x < 5", PLANE, id="a", metadata={"ranges": "[[0, 4000000000]]", "hilbert": "0"})
-    plans = [LinkSender([space]).add(one) for one in (honest, boastful)]
+    plans = [LinkSender([space]).add(subscription) for subscription in (honest, boastful)]
     assert plans[0].to_bytes() == plans[1].to_bytes()
     receiver = RangeReceiver([space])
     receiver.apply(plans[0])
@@ -293,8 +294,8 @@ def test_imperfect_merging_makes_tables_smaller_and_forwards_more() -> None:
     sizes, keys = [], []
     for gap in (0, 8, 64):
         table = LinkSender([space], gap)
-        for one in subscriptions:
-            table.add(one)
+        for subscription in subscriptions:
+            table.add(subscription)
         table.summary.check_invariants()
         sizes.append(len(table.summary.ranges()[0]))
         keys.append(len(keys_of(table.summary.ranges()[0].tolist())))

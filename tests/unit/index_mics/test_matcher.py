@@ -24,23 +24,23 @@ PLANE = Schema({"x": Number(0, 100), "y": Number(0, 100)})
 def test_an_engine_gives_the_answers_of_the_packed_one(work: str) -> None:
     made = make_boxes(work, 400, 3_000)
     schema = tamis.Schema({name: tamis.Number() for name in made.names})
-    found = []
+    batches = []
     for matcher in ("mics", "packed"):
         engine = tamis.Engine(schema, matcher=matcher)
         engine.subscribe_boxes(made.names, made.lo, made.hi)
         for id in range(0, 400, 7):
             engine.unsubscribe(id)
-        found.append(engine.match_table(made.events).to_arrow().to_pylist())
-    assert found[0] == found[1]
-    assert len(found[0]) > 0
+        batches.append(engine.match_table(made.events).to_arrow().to_pylist())
+    assert batches[0] == batches[1]
+    assert len(batches[0]) > 0
 
 
 def test_texts_through_the_engine() -> None:
     made = make_texts(300, 100)
     engine, oracle = tamis.Engine(matcher="mics"), tamis.Engine(matcher="linear")
-    for one in (engine, oracle):
+    for target in (engine, oracle):
         for id, text in enumerate(made.texts):
-            one.subscribe(text, id=id)
+            target.subscribe(text, id=id)
     for event in made.events.to_pylist():
         assert engine.match(event) == oracle.match(event)
 
@@ -63,9 +63,9 @@ def test_spaces_are_learned_again_as_subscriptions_come() -> None:
     assert matcher.match({"x": 1, "y": 7.5}).tolist() == [0, 7]
     assert matcher.statistics().details["axes"] == "y (number), x (number)"
     assert matcher.statistics().details["candidates_per_event"] < 10
-    given = MicsMatcher([ContentSpace.from_schema(PLANE, ["x"])])
-    given.add(0, compile_text("y < 50", PLANE))
-    assert [axis.attribute for axis, _ in given.spaces[0].axes] == ["x"]
+    stated = MicsMatcher([ContentSpace.from_schema(PLANE, ["x"])])
+    stated.add(0, compile_text("y < 50", PLANE))
+    assert [axis.attribute for axis, _ in stated.spaces[0].axes] == ["x"]
 
 
 def test_guarantees_are_stated_apart() -> None:
@@ -95,9 +95,9 @@ def test_readers_beside_a_writer_see_whole_states() -> None:
 
     def read() -> None:
         while not done.is_set():
-            found = matcher.match({"x": 20.5, "y": 1.0}).tolist()
-            if found[:1] != [20]:
-                wrong.append(found)
+            rows = matcher.match({"x": 20.5, "y": 1.0}).tolist()
+            if rows[:1] != [20]:
+                wrong.append(rows)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:

@@ -39,16 +39,16 @@ def test_a_joined_plan_does_what_both_do(state, added, removed, more, less) -> N
     def after(runs, delta):
         return difference(union(runs, delta.added), delta.removed)
 
-    one, two = RangeDelta(added, removed), RangeDelta(more, less)
-    assert after(state, one.then(two)).tolist() == after(after(state, one), two).tolist()
+    first, two = RangeDelta(added, removed), RangeDelta(more, less)
+    assert after(state, first.then(two)).tolist() == after(after(state, first), two).tolist()
 
 
 def test_plans_are_joined_only_within_a_space() -> None:
-    one = RangePlan("a", (RangeDelta(merged([[1, 2]]), merged([])),))
-    assert plain(one.then(RangePlan("b", (), is_full=True))) == ("b", True, [])
+    plan = RangePlan("a", (RangeDelta(merged([[1, 2]]), merged([])),))
+    assert plain(plan.then(RangePlan("b", (), is_full=True))) == ("b", True, [])
     with pytest.raises(ModelError, match="snapshot"):
-        one.then(RangePlan("b", one.parts))
-    assert one.then(one).n_ranges == 1
+        plan.then(RangePlan("b", plan.parts))
+    assert plan.then(plan).n_ranges == 1
 
 
 @given(st.binary(max_size=60))

@@ -47,17 +47,17 @@ def test_what_matches_lies_in_the_ranges(node, raw) -> None:
     for space in SPACES:
         for most in (4_096, 3):
             ranges = space.ranges_of(subscription, most)
-            asked = space.ranges_of_event(event)
-            assert any(a <= d and c <= b for a, b in ranges.tolist() for c, d in asked.tolist())
+            event_ranges = space.ranges_of_event(event)
+            assert any(a <= d and c <= b for a, b in ranges.tolist() for c, d in event_ranges.tolist())
 
 
 @settings(max_examples=settings.default.max_examples)
 @given(events, events)
-def test_a_table_gives_the_keys_of_single_events(one, other) -> None:
-    table = EventTable.of({name: [raw.get(name) for raw in (one, other)] for name in SCHEMA}, SCHEMA)
+def test_a_table_gives_the_keys_of_single_events(left, other) -> None:
+    table = EventTable.of({name: [raw.get(name) for raw in (left, other)] for name in SCHEMA}, SCHEMA)
     for space in SPACES:
         keys, spread = space.keys_of_table(table)
-        for row, raw in enumerate((one, other)):
+        for row, raw in enumerate((left, other)):
             event = SCHEMA.event(raw)
             alone = space.ranges_of_event(event).tolist()
             assert keys[row] == space.key_of(event)
@@ -104,8 +104,8 @@ def test_many_alternatives_become_their_hull() -> None:
     schema = Schema({name: Number(0, 100) for name in "ab"})
     space = ContentSpace.from_schema(schema)
     values = ", ".join(str(3 * i) for i in range(30))
-    [one] = compile_text(f"a IN ({values}) AND b IN (1, 50)", schema).filters
-    assert 1 < len(boxes_of_cells(one, space.axes)) <= MAX_BOXES
+    [only] = compile_text(f"a IN ({values}) AND b IN (1, 50)", schema).filters
+    assert 1 < len(boxes_of_cells(only, space.axes)) <= MAX_BOXES
     [two] = compile_text("a IN (1, 50) AND b IN (1, 50)", schema).filters
     assert len(boxes_of_cells(two, space.axes)) == 4
 

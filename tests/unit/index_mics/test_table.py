@@ -26,12 +26,12 @@ def test_random_histories_against_a_set(gap: int) -> None:
         keys = rng.integers(0, 500, 40)
         inside = keys_of(union)
         assert table.matches(keys).tolist() == [int(key) in inside for key in keys]
-        asked = merged([[int(keys[0]), min(int(keys[0]) + 30, 499)]])
-        assert keys_of(table.uncovered(asked)) == keys_of(asked) - inside
-        assert table.covers(asked) == (keys_of(asked) <= inside)
+        question = merged([[int(keys[0]), min(int(keys[0]) + 30, 499)]])
+        assert keys_of(table.uncovered(question)) == keys_of(question) - inside
+        assert table.covers(question) == (keys_of(question) <= inside)
     table.check_invariants()
-    for one in live:
-        table.remove(one)
+    for runs in live:
+        table.remove(runs)
     assert table.is_empty
     assert table.ranges().tolist() == []
 

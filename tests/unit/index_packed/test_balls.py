@@ -72,16 +72,16 @@ def test_balls_live_beside_boxes_and_texts(tmp_path: Path):
     events = [{"x": float(i), "look": rng.normal(size=3)} for i in range(20)]
     events += [{"x": 3.0}, {"look": np.zeros(3)}, {}]
     oracle = tamis.Engine(engine.schema, matcher="linear")
-    for one in engine:
-        oracle._admit([one])
+    for subscription in engine:
+        oracle._admit([subscription])
     engine.save(tmp_path)
     for tried in (engine, tamis.Engine.load(tmp_path)):
         assert len(tried) == len(oracle)
         for event in events:
             assert tried.match(event) == oracle.match(event)
         table = {name: [event.get(name) for event in events] for name in ("x", "look")}
-        found, want = tried.match_table(table), oracle.match_table(table)
-        assert [found.of(i) for i in range(len(events))] == [want.of(i) for i in range(len(events))]
+        matches, want = tried.match_table(table), oracle.match_table(table)
+        assert [matches.of(i) for i in range(len(events))] == [want.of(i) for i in range(len(events))]
     assert sum(len(oracle.match(event)) for event in events) > 100
 
 
@@ -89,8 +89,8 @@ def test_a_bad_row_matches_nothing_and_others_do():
     engine = tamis.Engine(tamis.Schema({"look": tamis.Vector(2)}))
     engine.subscribe_balls("look", np.zeros((300, 2)), np.ones(300))
     table = pa.table({"look": pa.array([[0.0, 0.5], [float("nan"), 0.0], None, [2.0, 0.0]], pa.list_(pa.float64(), 2))})
-    found = engine.match_table(table, on_bad="skip")
-    assert [len(found.of(i)) for i in range(4)] == [300, 0, 0, 0]
+    matches = engine.match_table(table, on_bad="skip")
+    assert [len(matches.of(i)) for i in range(4)] == [300, 0, 0, 0]
 
 
 def test_an_id_can_return_as_another_ball():
@@ -106,9 +106,9 @@ def test_statistics_tell_how_balls_are_searched():
     engine = tamis.Engine()
     engine.subscribe_balls("look", np.random.default_rng(1).random((2_000, 2)), np.full(2_000, 0.01))
     engine.match({"look": [0.5, 0.5]})
-    told = engine.statistics()["namespaces"]["default"]
-    assert (told["balls"], told["balls.look.way"], told["balls.look.dimension"]) == (2_000, "tree", 2)
-    assert told["balls.look.asked"] == 1
+    numbers = engine.statistics()["namespaces"]["default"]
+    assert (numbers["balls"], numbers["balls.look.way"], numbers["balls.look.dimension"]) == (2_000, "tree", 2)
+    assert numbers["balls.look.asked"] == 1
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_balls_with_other_constraints_are_decided_without_raw_values(d, monkeypa
 
     monkeypatch.setattr(search, "matches", refuse)
     assert [engine.match(event) for event in events] == want
-    found = engine.match_table(table)
-    assert [found.of(i) for i in range(len(events))] == want
+    matches = engine.match_table(table)
+    assert [matches.of(i) for i in range(len(events))] == want
     assert sum(map(len, want)) > 100
 
 
@@ -183,7 +183,7 @@ def test_a_vector_within_rounding_of_a_rim_is_asked_on_raw_values():
     for i, radius in enumerate(radii.tolist()):
         engine.subscribe(f"V_WITHIN(look, (0, 0, 0), {radius!r}) AND x <= 1", id=f"rim {i}")
     truth = naive_balls.cover_matrix((np.zeros((30, 3)), radii), (points, np.zeros(30)))
-    found = engine.match_table({"look": points, "x": np.full(30, 5.0) / 5})
+    matches = engine.match_table({"look": points, "x": np.full(30, 5.0) / 5})
     for e in range(30):
-        got = [id for id in found.of(e) if isinstance(id, str)]
+        got = [id for id in matches.of(e) if isinstance(id, str)]
         assert got == sorted(f"rim {i}" for i in np.flatnonzero(truth[:, e]))

@@ -27,14 +27,14 @@ def index_of(lo, hi, rows=None):
     return index
 
 
-def found(index, low, high=None):
+def matches(index, low, high=None):
     low = np.asarray(low, float)
     high = low if high is None else np.asarray(high, float)
-    one = sorted(index.match_point(low, high).tolist())
+    alone = sorted(index.match_point(low, high).tolist())
     offsets, rows = index.match_points(low.reshape(1, -1), high.reshape(1, -1))
-    assert sorted(rows.tolist()) == one
-    assert offsets.tolist() == [0, len(one)]
-    return one
+    assert sorted(rows.tolist()) == alone
+    assert offsets.tolist() == [0, len(alone)]
+    return alone
 
 
 def agrees(index, lo, hi, lows, highs, rows=None):
@@ -62,52 +62,52 @@ class TestTraps:
         lo = [[-INF, 0], [0, 0], [-INF, -INF], [ANY_VALUE, 0], [-INF, 0]]
         hi = [[INF, 1], [1, 1], [INF, INF], [INF, 1], [5, 1]]
         index = self.make(lo, hi, bulk)
-        assert found(index, [np.nan, 0.5]) == [0, 2]
-        assert found(index, [np.nan, np.nan]) == [2]
-        assert found(index, [0.5, 0.5]) == [0, 1, 2, 3, 4]
-        assert found(index, [9.0, 0.5]) == [0, 2, 3]
+        assert matches(index, [np.nan, 0.5]) == [0, 2]
+        assert matches(index, [np.nan, np.nan]) == [2]
+        assert matches(index, [0.5, 0.5]) == [0, 1, 2, 3, 4]
+        assert matches(index, [9.0, 0.5]) == [0, 2, 3]
 
     def test_finite_extremes_are_not_unbounded(self, bulk):
         index = self.make([[-HUGE], [-INF], [1.0], [ANY_VALUE / 2]], [[HUGE], [INF], [HUGE], [INF]], bulk)
-        assert found(index, [np.nan]) == [1]
-        assert found(index, [HUGE]) == [0, 1, 2, 3]
-        assert found(index, [-HUGE]) == [0, 1]
+        assert matches(index, [np.nan]) == [1]
+        assert matches(index, [HUGE]) == [0, 1, 2, 3]
+        assert matches(index, [-HUGE]) == [0, 1]
 
     def test_equality(self, bulk):
         numbers = np.array([0.0, 1.0, np.nextafter(1.0, 2), 5e-324, -1.0, 1e308]).reshape(-1, 1)
         index = self.make(numbers, numbers, bulk)
         for i, number in enumerate(numbers[:, 0]):
-            assert found(index, [number]) == [i]
-        assert found(index, [-0.0]) == [0]
+            assert matches(index, [number]) == [i]
+        assert matches(index, [-0.0]) == [0]
 
     def test_negative_zero_as_a_bound(self, bulk):
         index = self.make([[-0.0], [0.0]], [[-0.0], [0.0]], bulk)
-        assert found(index, [0.0]) == found(index, [-0.0]) == [0, 1]
+        assert matches(index, [0.0]) == matches(index, [-0.0]) == [0, 1]
 
     def test_one_distinct_value_and_equal_columns(self, bulk):
         index = self.make(np.full((50, 3), 7.0), np.full((50, 3), 7.0), bulk)
-        assert found(index, [7.0, 7.0, 7.0]) == list(range(50))
-        assert found(index, [7.0, 7.0, np.nextafter(7.0, 8)]) == []
+        assert matches(index, [7.0, 7.0, 7.0]) == list(range(50))
+        assert matches(index, [7.0, 7.0, np.nextafter(7.0, 8)]) == []
 
     def test_an_integer_known_only_between_two_floats(self, bulk):
         """2**53 + 1 is not a float64: it lies between its neighbours, and both must be found."""
         index = self.make([[2.0**53], [2.0**53 + 2], [0.0]], [[2.0**53], [2.0**53 + 2], [2.0**53 - 1]], bulk)
-        assert found(index, [2.0**53], [2.0**53 + 2]) == [0, 1]
-        assert found(index, [2.0**53]) == [0]
+        assert matches(index, [2.0**53], [2.0**53 + 2]) == [0, 1]
+        assert matches(index, [2.0**53]) == [0]
 
     def test_event_intervals_touch_closed_boxes(self, bulk):
         index = self.make([[0.0, 0.0]], [[1.0, 1.0]], bulk)
-        assert found(index, [1.0, 1.0], [3.0, 3.0]) == [0]
-        assert found(index, [np.nextafter(1.0, 2), 0.0], [3.0, 3.0]) == []
-        assert found(index, [-5.0, -5.0], [5.0, 5.0]) == [0]
+        assert matches(index, [1.0, 1.0], [3.0, 3.0]) == [0]
+        assert matches(index, [np.nextafter(1.0, 2), 0.0], [3.0, 3.0]) == []
+        assert matches(index, [-5.0, -5.0], [5.0, 5.0]) == [0]
 
     def test_boxes_without_any_bound(self, bulk):
         index = self.make(np.full((20, 2), -INF), np.full((20, 2), INF), bulk)
-        assert found(index, [np.nan, np.nan]) == found(index, [1.0, HUGE]) == list(range(20))
+        assert matches(index, [np.nan, np.nan]) == matches(index, [1.0, HUGE]) == list(range(20))
 
     def test_equal_boxes_are_all_found(self, bulk):
         index = self.make(np.zeros((300, 1)), np.ones((300, 1)), bulk)
-        assert found(index, [0.5]) == list(range(300))
+        assert matches(index, [0.5]) == list(range(300))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -156,7 +156,7 @@ def test_the_kernel_gives_the_same_rows_as_plain_python(n):
 
 def test_an_empty_index():
     index = BoxIndex(3)
-    assert found(index, [1.0, 2.0, np.nan]) == []
+    assert matches(index, [1.0, 2.0, np.nan]) == []
     offsets, rows = index.match_points(np.zeros((0, 3)))
     assert offsets.tolist() == [0]
     assert rows.size == 0
@@ -206,15 +206,15 @@ def test_the_same_insertions_give_the_same_bytes():
 
 def test_bad_input_changes_nothing():
     index = index_of([[0.0], [1.0]], [[1.0], [2.0]])
-    one = np.ones((1, 1))
+    unit = np.ones((1, 1))
     for lo, hi, rows in [
-        (one * 2, one, [5]),
-        (one * np.nan, one, [5]),
-        (one, one, [1]),
-        (one, one, [-1]),
+        (unit * 2, unit, [5]),
+        (unit * np.nan, unit, [5]),
+        (unit, unit, [1]),
+        (unit, unit, [-1]),
         (np.ones((2, 1)), np.ones((2, 1)), [6, 6]),
         (np.ones((1, 2)), np.ones((1, 2)), [5]),
-        (one, one, [5, 6]),
+        (unit, unit, [5, 6]),
     ]:
         with pytest.raises(ValueError):
             index.add_boxes(lo, hi, np.array(rows, np.int32))
@@ -222,7 +222,7 @@ def test_bad_input_changes_nothing():
         with pytest.raises(KeyError):
             index.remove(np.array(rows, np.int32))
     assert len(index) == 2
-    assert found(index, [1.0]) == [0, 1]
+    assert matches(index, [1.0]) == [0, 1]
     index.check_invariants()
 
 
@@ -230,14 +230,14 @@ def test_a_removed_row_can_return_with_another_box():
     index = index_of([[0.0]], [[1.0]], np.array([4], np.int32))
     index.compact()
     index.remove(np.array([4], np.int32))
-    assert found(index, [0.5]) == []
+    assert matches(index, [0.5]) == []
     assert len(index) == 0
     index.add_boxes(np.array([[5.0]]), np.array([[6.0]]), np.array([4], np.int32))
-    assert found(index, [0.5]) == []
-    assert found(index, [5.5]) == [4]
+    assert matches(index, [0.5]) == []
+    assert matches(index, [5.5]) == [4]
     index.compact()
-    assert found(index, [0.5]) == []
-    assert found(index, [5.5]) == [4]
+    assert matches(index, [0.5]) == []
+    assert matches(index, [5.5]) == [4]
     index.check_invariants()
 
 
@@ -249,11 +249,11 @@ def test_a_row_removed_and_added_again_during_a_merge():
     index.remove(np.array([3_000, 3_001], np.int32))
     index.add_boxes(np.array([[7.0]]), np.array([[8.0]]), np.array([3_001], np.int32))
     plan.run()
-    assert found(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
+    assert matches(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
     assert index.install(plan)
     assert not index.install(plan)
-    assert found(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
-    assert found(index, [7.5]) == [3_001]
+    assert matches(index, [0.5]) == [r for r in range(2_000, 4_000) if r not in (3_000, 3_001)]
+    assert matches(index, [7.5]) == [3_001]
     index.check_invariants()
 
 
@@ -267,7 +267,7 @@ def test_a_plan_lapses_when_another_is_made():
     assert not index.install(new)
     new.run()
     assert index.install(new)
-    assert found(index, [0.5]) == list(range(1_000, 2_000))
+    assert matches(index, [0.5]) == list(range(1_000, 2_000))
 
 
 def test_everything_removed_then_merged():
@@ -276,7 +276,7 @@ def test_everything_removed_then_merged():
     plan = index.plan_merge()
     plan.run()
     assert index.install(plan)
-    assert found(index, [0.5]) == []
+    assert matches(index, [0.5]) == []
     assert index.statistics()["segments"] == []
 
 
@@ -301,8 +301,8 @@ def test_a_delta_that_began_with_a_free_box():
     """Its only column has no knots: a box that bounds this axis must not be coded by it."""
     index = index_of([[-INF, -INF]], [[INF, INF]])
     index.add_boxes(np.array([[2.0, -INF]]), np.array([[3.0, INF]]), np.array([1], np.int32))
-    assert found(index, [2.5, np.nan]) == [0, 1]
-    assert found(index, [3.5, np.nan]) == found(index, [np.nan, 1.0]) == [0]
+    assert matches(index, [2.5, np.nan]) == [0, 1]
+    assert matches(index, [3.5, np.nan]) == matches(index, [np.nan, 1.0]) == [0]
 
 
 def test_growing_leaves_new_axes_free():
@@ -310,10 +310,10 @@ def test_growing_leaves_new_axes_free():
     index.compact()
     index.grow(3)
     index.add_boxes(np.array([[-INF, -INF, 2.0]]), np.array([[INF, INF, 3.0]]), np.array([2], np.int32))
-    assert found(index, [0.5, np.nan, 2.5]) == [0, 2]
-    assert found(index, [0.5, 4.0, np.nan]) == [0]
+    assert matches(index, [0.5, np.nan, 2.5]) == [0, 2]
+    assert matches(index, [0.5, 4.0, np.nan]) == [0]
     index.compact()
-    assert found(index, [0.5, np.nan, 2.5]) == [0, 2]
+    assert matches(index, [0.5, np.nan, 2.5]) == [0, 2]
     with pytest.raises(ValueError):
         index.grow(2)
 
@@ -381,14 +381,14 @@ def test_saved_arrays_open_read_only_from_files(tmp_path):
     index.add_boxes(lo[:3_000], hi[:3_000], np.arange(3_000, dtype=np.int32))
     index.add_boxes(lo[3_000:3_900], hi[3_000:3_900], np.arange(3_000, 3_900, dtype=np.int32))
     index.add_boxes(lo[3_900:], hi[3_900:], np.arange(3_900, 5_000, dtype=np.int32))
-    gone = np.arange(0, 5_000, 7, dtype=np.int32)
-    index.remove(gone)
+    removed = np.arange(0, 5_000, 7, dtype=np.int32)
+    index.remove(removed)
     for name, array in index.to_arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
     arrays = {path.name[:-4]: np.load(path, mmap_mode="r") for path in tmp_path.glob("*.npy")}
     opened = BoxIndex.from_arrays(arrays)
     opened.check_invariants()
-    live = np.setdiff1d(np.arange(5_000), gone)
+    live = np.setdiff1d(np.arange(5_000), removed)
     lows, highs = nasty_events(rng, lo, hi, 60)
     agrees(opened, lo[live], hi[live], lows, highs, live)
     opened.remove(live[:50].astype(np.int32))

@@ -35,13 +35,13 @@ def test_boxes_contain_what_matches_and_exact_ones_decide() -> None:
     @settings(max_examples=max(settings.default.max_examples, 100) * 4)  # fewer reach too little, in `make check` too
     def law(node: Node, some: list[dict[str, Any]]) -> None:
         axes = Axes()
-        pairs = [(one, boxes_of(one, axes)) for one in compiled(node).filters]
+        pairs = [(filter, boxes_of(filter, axes)) for filter in compiled(node).filters]
         for raw in some:
             event = SCHEMA.event(raw)
             low, high, is_point = axes.place(event, len(axes))
-            for one, boxes in pairs:
+            for filter, boxes in pairs:
                 inside = [box for box in boxes if meets(box.sides, low, high)]
-                if matches(event, one):
+                if matches(event, filter):
                     assert inside
                     reached["match"] += 1
                 elif is_point:
@@ -55,8 +55,8 @@ def test_boxes_contain_what_matches_and_exact_ones_decide() -> None:
 @given(nodes, st.lists(events, max_size=5))
 def test_a_table_lies_where_its_events_lie(node: Node, some: list[dict[str, Any]]) -> None:
     axes = Axes()
-    for one in compiled(node).filters:
-        boxes_of(one, axes)
+    for filter in compiled(node).filters:
+        boxes_of(filter, axes)
     points = points_of(EventTable.of({name: [e.get(name) for e in some] for name in SCHEMA}, SCHEMA), axes, len(axes))
     for i, raw in enumerate(some):
         low, high, is_point = axes.place(SCHEMA.event(raw), len(axes))
@@ -66,8 +66,8 @@ def test_a_table_lies_where_its_events_lie(node: Node, some: list[dict[str, Any]
 
 
 def only_filter(text: str) -> Filter:
-    [one] = compile_text(text, SCHEMA).filters
-    return one
+    [filter] = compile_text(text, SCHEMA).filters
+    return filter
 
 
 def sides_of(text: str) -> list[tuple[float, float]]:

@@ -18,7 +18,7 @@ from tamis.model.types.column import ManyColumn, PointColumn
 
 DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 LISTS = Schema({"tags": Many(String()), "sizes": Many(Number()), "times": Many(Timestamp()), "x": Number()})
-ASKED = (
+QUESTIONS = (
     *("tags = 'a'", "NOT tags = 'a'", "tags = 'a' AND sizes > 2", "sizes BETWEEN 2 AND 3", "sizes > 3 AND sizes < 1"),
     *(
         "A_CONTAINS(tags, ('a', 'b'))",
@@ -41,7 +41,10 @@ def lists(n: int, seed: int) -> dict[str, list[Any]]:
             None if rng.random() < 0.15 else [values[i] for i in rng.integers(0, len(values), rng.integers(0, most))]
             for _ in range(n)
         ]
-        return [None if one is None else [None if rng.random() < 0.1 else value for value in one] for one in drawn]
+        return [
+            None if elements is None else [None if rng.random() < 0.1 else value for value in elements]
+            for elements in drawn
+        ]
 
     return {
         "tags": some(["a", "b", "c", "abc"], 5),
@@ -63,38 +66,38 @@ def test_lists_of_a_table_answer_as_single_events_do(make: Any) -> None:
     read = EventTable.of(table, LISTS).columns
     assert all(isinstance(read[name], ManyColumn) for name in kinds), "no list is read value by value"
     engine = Engine(LISTS)
-    for text in ASKED:
+    for text in QUESTIONS:
         engine.subscribe(text, id=text)
-    found = engine.match_table(table)
+    matches = engine.match_table(table)
     for row, event in enumerate(table.to_pylist()):
-        assert found.of(row) == engine.match(event), event
+        assert matches.of(row) == engine.match(event), event
 
 
 def test_every_combination_of_elements_is_a_point() -> None:
     engine = Engine(Schema({"lengths": Many(Number()), "sizes": Many(Number())}))
     for length in range(400):  # more than are asked one by one
         engine.subscribe(f"lengths = {length} AND sizes = 3", id=str(length))
-    found = engine.match_table(pa.table({"lengths": [[5, 6]] * 3, "sizes": [[1, 3], [3, 1], [1, 1]]}))
-    assert [found.of(row) for row in range(3)] == [["5", "6"], ["5", "6"], []]
+    matches = engine.match_table(pa.table({"lengths": [[5, 6]] * 3, "sizes": [[1, 3], [3, 1], [1, 1]]}))
+    assert [matches.of(row) for row in range(3)] == [["5", "6"], ["5", "6"], []]
 
 
 def test_more_combinations_than_points_are_matched_alone() -> None:
     side = list(range(MOST_POINTS))
     table = pa.table({"tags": [["a"], ["a", "b"], []], "sizes": [side, side, [1]], "x": [1, 2, 3]})
     engine = Engine(LISTS)
-    for text in ASKED:
+    for text in QUESTIONS:
         engine.subscribe(text, id=text)
-    found = engine.match_table(table)
-    assert [found.of(row) for row in range(3)] == [engine.match(event) for event in table.to_pylist()]
-    assert "tags = 'a' AND sizes > 2" in found.of(1)
+    matches = engine.match_table(table)
+    assert [matches.of(row) for row in range(3)] == [engine.match(event) for event in table.to_pylist()]
+    assert "tags = 'a' AND sizes > 2" in matches.of(1)
 
 
 def test_a_list_with_an_element_that_does_not_fit_is_refused_and_the_others_are_read() -> None:
     table = pa.table({"sizes": [[1.0], [float("nan"), 2.0], [2.0, 3.0]]})
     engine = Engine(LISTS)
     engine.subscribe("sizes = 2", id="two")
-    found = engine.match_table(table, on_bad="skip")
-    assert [found.of(row) for row in range(3)] == [[], [], ["two"]]
+    matches = engine.match_table(table, on_bad="skip")
+    assert [matches.of(row) for row in range(3)] == [[], [], ["two"]]
     with pytest.raises(EventError, match="row 1, attribute 'sizes': NaN"):
         engine.match_table(table)
 
@@ -133,8 +136,8 @@ def test_circles_over_a_table_of_points_answer_as_single_events_do() -> None:
         engine.subscribe(text, id=text)
     points = shapely.points(rng.uniform((-180, -90), (180, 90), (400, 2)))
     table = pa.table({"where": pa.array(shapely.to_wkb(points), pa.binary())}).slice(100, 250)
-    found = engine.match_table(table)
-    assert len(np.unique(found.rows)) > 20
-    assert np.count_nonzero(np.diff(found.offsets) == 0) > 50
+    matches = engine.match_table(table)
+    assert len(np.unique(matches.rows)) > 20
+    assert np.count_nonzero(np.diff(matches.offsets) == 0) > 50
     for row in range(250):
-        assert found.of(row) == engine.match({"where": points[100 + row]})
+        assert matches.of(row) == engine.match({"where": points[100 + row]})

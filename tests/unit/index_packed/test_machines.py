@@ -104,19 +104,19 @@ def test_a_program_leaves_no_states_behind() -> None:
 def test_several_threads_may_make_the_same_program() -> None:
     expression = "(?i)many[a-f]{1,9}threads[0-9]{1,9}x"
     expected = machine_program.__wrapped__(expression, Fold.NONE)
-    found: list[bytes | None] = []
+    keys: list[bytes | None] = []
     for _ in range(10):
         regex_machine.cache_clear()
         makers = [
-            threading.Thread(target=lambda: found.append(machine_program.__wrapped__(expression, Fold.NONE)))
+            threading.Thread(target=lambda: keys.append(machine_program.__wrapped__(expression, Fold.NONE)))
             for _ in range(4)
         ]
         for maker in makers:
             maker.start()
         for maker in makers:
             maker.join()
-    assert len(found) == 40
-    for program in found:
+    assert len(keys) == 40
+    for program in keys:
         assert program is not None
         assert expected is not None
         for text in ("MANYabTHREADS12x", "manythreads1x", "many" + "f" * 10 + "threads1x"):

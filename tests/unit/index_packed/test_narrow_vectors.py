@@ -32,11 +32,11 @@ def test_narrow_columns_answer_as_wide_ones(width: Any, form: Any) -> None:
     narrow = np.random.default_rng(6).normal(size=(N, DIMENSION)).astype(width)
     wide = narrow.astype(np.float64)
     made = engine()
-    found, wanted = made.match_table(form(narrow)), made.match_table(form(wide))
+    matches, wanted = made.match_table(form(narrow)), made.match_table(form(wide))
     assert len(wanted.rows) > 500
-    assert [found.of(row) for row in range(N)] == [wanted.of(row) for row in range(N)]
+    assert [matches.of(row) for row in range(N)] == [wanted.of(row) for row in range(N)]
     for row in range(N):
-        assert found.of(row) == made.match({"look": narrow[row]}) == made.match({"look": wide[row].tolist()})
+        assert matches.of(row) == made.match({"look": narrow[row]}) == made.match({"look": wide[row].tolist()})
 
 
 def test_a_rim_is_that_of_the_number_that_float16_holds() -> None:

@@ -35,7 +35,7 @@ def some_events(rng, n):
         {
             "venue": pa.array([venues[i] for i in rng.integers(0, 6, n)], pa.string()),
             "city": pa.array([cities[i] for i in rng.integers(0, 5, n)], pa.string()),
-            "price": pa.array([None if gone else x for x, gone in zip(prices, rng.random(n) < 0.2, strict=True)]),
+            "price": pa.array([None if missing else x for x, missing in zip(prices, rng.random(n) < 0.2, strict=True)]),
         }
     )
 
@@ -54,24 +54,24 @@ def test_a_table_gives_the_same_rows_as_one_by_one():
     for id in (1, 11, 40):
         for engine in engines:
             engine.unsubscribe(id)
-    found = [engine.match_table(events) for engine in engines]
-    assert [found[0].of(i) for i in range(300)] == [found[1].of(i) for i in range(300)]
-    assert len(found[0]) > 5_000
+    answers = [engine.match_table(events) for engine in engines]
+    assert [answers[0].of(i) for i in range(300)] == [answers[1].of(i) for i in range(300)]
+    assert len(answers[0]) > 5_000
 
 
 def test_a_pattern_meets_a_string_once(monkeypatch):
-    asked = []
+    texts = []
 
     def counted(like, text):
-        asked.append((like, text))
+        texts.append((like, text))
         return "a" in text
 
     engine = engine_of("packed", [f"venue MATCHES '[a]' AND price < {i}" for i in range(4 * FEW)])
     events = some_events(np.random.default_rng(2), 500)
     monkeypatch.setattr(questions, "meets", counted)
-    found = engine.match_table(events)
-    assert len(found) > 10_000
-    assert len(asked) == len(set(asked)) == 5
+    matches = engine.match_table(events)
+    assert len(matches) > 10_000
+    assert len(texts) == len(set(texts)) == 5
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,14 @@ def test_a_pattern_meets_a_string_once(monkeypatch):
 )
 def test_what_a_box_leaves_open(text, wanted):
     engine = Engine(SCHEMA)
-    one = engine.subscription(engine.subscribe(text))
-    assert [open_constraints(filter, Axes()) for filter in one.filters] == [wanted]
+    subscription = engine.subscription(engine.subscribe(text))
+    assert [open_constraints(filter, Axes()) for filter in subscription.filters] == [wanted]
 
 
 def test_a_missing_value_that_is_asked_for_stays_open():
     engine = Engine(SCHEMA)
-    one = engine.subscription(engine.subscribe("venue LIKE '%a%' AND city IS NULL"))
-    assert [type(found).__name__ for found in open_constraints(one.filters[0], Axes())] == ["Values", "Like"]
+    subscription = engine.subscription(engine.subscribe("venue LIKE '%a%' AND city IS NULL"))
+    assert [type(constraint).__name__ for constraint in open_constraints(subscription.filters[0], Axes())] == [
+        "Values",
+        "Like",
+    ]

@@ -68,9 +68,9 @@ def test_answers_hold_while_the_writer_works(d, layouts):
             if plan is not None:
                 worker = threading.Thread(target=plan.run)
                 worker.start()
-                gone = settled + np.flatnonzero(live)[:5]
-                index.remove(gone.astype(np.int32))
-                live[gone - settled] = False
+                removed = settled + np.flatnonzero(live)[:5]
+                index.remove(removed.astype(np.int32))
+                live[removed - settled] = False
                 worker.join()
                 assert index.install(plan)
             if step % 20 == 19:

@@ -38,10 +38,10 @@ def random_subscription(rng: Rng, row: int, regions: np.ndarray) -> Subscription
     for name in rng.choice(["area", "area", "place"], rng.integers(1, 4)):
         some = rng.choice(list(Relation), rng.integers(1, 8), replace=False)
         region = regions[rng.integers(len(regions))]
-        constraints.append(Spatial(str(name), frozenset(Relation(str(one)) for one in some), region))
+        constraints.append(Spatial(str(name), frozenset(Relation(str(relation)) for relation in some), region))
     if rng.random() < 0.3:
         constraints.append(Values("x", ValueSet.between(None, (int(rng.integers(3)), 1))))
-    return Subscription(row, (Filter(tuple(sorted(constraints, key=lambda one: one.attribute))),))
+    return Subscription(row, (Filter(tuple(sorted(constraints, key=lambda constraint: constraint.attribute))),))
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def world() -> tuple[PackedCore, list[Subscription], list[dict[str, Any]]]:
     regions = np.concatenate([cell_regions(rng, 40)[1], mixed_regions(rng, 40)])
     core = PackedCore(refuse)
     subscriptions = [random_subscription(rng, row, regions) for row in range(400)]
-    for one in subscriptions:
-        core.add(int(one.id), one)
+    for subscription in subscriptions:
+        core.add(int(subscription.id), subscription)
     shapes = np.concatenate([regions, points(rng, 40)])
     events: list[dict[str, Any]] = []
     for _ in range(120):
@@ -61,7 +61,7 @@ def world() -> tuple[PackedCore, list[Subscription], list[dict[str, Any]]]:
 
 
 def wanted(subscriptions: list[Subscription], event: dict[str, Any]) -> list[int]:
-    return [int(one.id) for one in subscriptions if matches_subscription(event, one)]
+    return [int(subscription.id) for subscription in subscriptions if matches_subscription(event, subscription)]
 
 
 def table_of(events: list[dict[str, Any]]) -> EventTable:
@@ -137,12 +137,15 @@ def test_regions_are_laid_out_in_the_order_of_their_boxes(rng: Rng) -> None:
     """A new layout, and entries that come between making and taking it over, change no answer."""
     regions = np.concatenate([cell_regions(rng, 40)[1], mixed_regions(rng, 40)])
     some = [random_subscription(rng, row, regions) for row in range(120)]
-    asked = [[(0, c) for f in one.filters for c in f.constraints if isinstance(c, Spatial)][:3] for one in some]
-    asked[::9] = [[] for _ in asked[::9]]
+    groups = [
+        [(0, c) for f in subscription.filters for c in f.constraints if isinstance(c, Spatial)][:3]
+        for subscription in some
+    ]
+    groups[::9] = [[] for _ in groups[::9]]
     tests = RegionTests()
-    tests.append(asked[:80])
+    tests.append(groups[:80])
     laid_out = tests.laid_out(rng.permutation(60).astype(np.int32))
-    tests.append(asked[80:])
+    tests.append(groups[80:])
     entries = np.arange(120, dtype=np.int32).repeat(7)
     event = rng.integers(80, size=len(entries))
     before, n_open = tests.decide(lambda _: rings_of(regions), event, entries)
@@ -150,10 +153,10 @@ def test_regions_are_laid_out_in_the_order_of_their_boxes(rng: Rng) -> None:
     after, _ = tests.decide(lambda _: rings_of(regions), event, entries)
     assert np.array_equal(before, after)
     assert {YES, NO, OPEN} == set(before.tolist())
-    assert (before == OPEN).tolist() == [not asked[entry] for entry in entries]
+    assert (before == OPEN).tolist() == [not groups[entry] for entry in entries]
     assert n_open == (before == OPEN).sum()
     held = [
-        all(relation_of(regions[i], c.region) in c.relations for _, c in asked[e])
+        all(relation_of(regions[i], c.region) in c.relations for _, c in groups[e])
         for i, e in zip(event, entries, strict=True)
     ]
     assert (before != NO).tolist() == held

@@ -25,10 +25,10 @@ def subscription(id: int, text: str) -> Subscription:
 
 @pytest.fixture
 def core() -> PackedCore:
-    known = {row: subscription(row, text) for row, text in enumerate([*TEXTS, *LATE])}
-    core = PackedCore(known.get)
+    subscriptions = {row: subscription(row, text) for row, text in enumerate([*TEXTS, *LATE])}
+    core = PackedCore(subscriptions.get)
     for row in range(len(TEXTS)):
-        core.add(row, known[row])
+        core.add(row, subscriptions[row])
     return core
 
 

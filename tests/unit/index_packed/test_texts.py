@@ -118,7 +118,7 @@ def test_entries_saved_with_one_group_of_keys_are_read() -> None:
     assert read["group_at"].tolist() == [0, 1, 2, 3, 4, 5]
     assert read["says"].tolist() == [-1] * 5
     columns, wanted = read.key_columns(), entries.key_columns()
-    chosen = [chosen_postings(one, np.arange(5, dtype=np.int32), np.ones(1)) for one in (columns, wanted)]
+    chosen = [chosen_postings(source, np.arange(5, dtype=np.int32), np.ones(1)) for source in (columns, wanted)]
     assert chosen[0].value.tolist() == chosen[1].value.tolist()
 
 
@@ -231,8 +231,8 @@ def test_a_few_rules_are_packed_for_tables_that_come_again(monkeypatch: pytest.M
     for number in range(10):
         engine.subscribe(f"line ILIKE '%word{number} %'", id=number)
     table = {"line": [f"a WORD{i % 12} b" for i in range(100)]}
-    found = [engine.match_table(table) for _ in range(4)]
-    assert [sorted(zip(one.event.tolist(), one.subscription, strict=True)) for one in found] == [
+    answers = [engine.match_table(table) for _ in range(4)]
+    assert [sorted(zip(answer.event.tolist(), answer.subscription, strict=True)) for answer in answers] == [
         sorted((i, i % 12) for i in range(100) if i % 12 < 10)
     ] * 4
     assert packed == [10, 10, 10]
@@ -302,9 +302,9 @@ def test_only_the_fields_of_an_event_are_scanned(monkeypatch: pytest.MonkeyPatch
     views: list[int] = []
     scan = segment._Scanner.keep
 
-    def noted(scanner: segment._Scanner, *given: Any) -> Any:
+    def noted(scanner: segment._Scanner, *arguments: Any) -> Any:
         views.append(scanner.view)
-        return scan(scanner, *given)
+        return scan(scanner, *arguments)
 
     monkeypatch.setattr(segment._Scanner, "keep", noted)
     assert engine.match({"f3": "hay and Needle", "f9": "hay"}) == ["f3"]

@@ -88,7 +88,7 @@ def table_of(some: list[dict[str, Any]]) -> tamis.EventTable:
 
 def expected(some: list[Subscription], event: dict[str, Any]) -> list[int]:
     canonical = SCHEMA.event(event)
-    return [row for row, one in enumerate(some) if matches_subscription(canonical, one)]
+    return [row for row, subscription in enumerate(some) if matches_subscription(canonical, subscription)]
 
 
 @pytest.mark.parametrize("candidates_per_block", [0.0, 1e9], ids=["blocks", "hulls"])
@@ -100,42 +100,42 @@ def test_answers_are_those_of_raw_values(monkeypatch: pytest.MonkeyPatch, candid
     for row in range(0, len(some), 7):
         core.remove(row)
     shown = events(90, seed=2)
-    found = core.match_table(table_of(shown))
+    matches = core.match_table(table_of(shown))
     met = core.matches_any_of(table_of(shown))
     for i, event in enumerate(shown):
         truth = [row for row in expected(some, event) if row % 7]
-        assert sorted(found.rows[found.offsets[i] : found.offsets[i + 1]].tolist()) == truth, event
+        assert sorted(matches.rows[matches.offsets[i] : matches.offsets[i + 1]].tolist()) == truth, event
         assert core.match(SCHEMA.event(event)).tolist() == truth, event
         assert met[i] == core.matches_any(SCHEMA.event(event)) == bool(truth)
 
 
 def test_a_table_longer_than_a_block_keeps_its_events_apart() -> None:
-    some = [one for one in subscriptions(40, seed=3) if tree_of(one, Axes()) is not None]
+    some = [subscription for subscription in subscriptions(40, seed=3) if tree_of(subscription, Axes()) is not None]
     core = core_of(some)
     shown = events(60, seed=4)
     long = [shown[i % len(shown)] for i in range(2 * kernels.BLOCK + 3)]
-    found = core.match_table(table_of(long))
+    matches = core.match_table(table_of(long))
     truth = [expected(some, event) for event in shown]
     for i in range(len(long)):
-        assert sorted(found.rows[found.offsets[i] : found.offsets[i + 1]].tolist()) == truth[i % len(shown)]
+        assert sorted(matches.rows[matches.offsets[i] : matches.offsets[i + 1]].tolist()) == truth[i % len(shown)]
 
 
 def test_equal_ends_have_one_number() -> None:
     axes, trees = Axes(), PackedTrees()
-    some = [one for one in subscriptions(60, seed=5) if tree_of(one, axes) is not None]
-    found = [tree for one in some if (tree := tree_of(one, axes)) is not None]
+    some = [subscription for subscription in subscriptions(60, seed=5) if tree_of(subscription, axes) is not None]
+    built = [tree for subscription in some if (tree := tree_of(subscription, axes)) is not None]
     trees.hulls.grow(len(axes))
-    trees.add(range(len(found)), found)
-    ends = {(step.axis, end) for tree in found for step, _, _ in tree.steps for end in (step.low, step.high)}
+    trees.add(range(len(built)), built)
+    ends = {(step.axis, end) for tree in built for step, _, _ in tree.steps for end in (step.low, step.high)}
     assert len(trees["value"]) == len(ends)
     assert set(zip(trees["axis"].tolist(), trees["value"].tolist(), strict=True)) == ends
 
 
 def test_the_plain_kernels_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     axes, trees = Axes(), PackedTrees()
-    found = [tree for one in subscriptions(30, seed=6) if (tree := tree_of(one, axes)) is not None]
+    built = [tree for subscription in subscriptions(30, seed=6) if (tree := tree_of(subscription, axes)) is not None]
     trees.hulls.grow(len(axes))
-    trees.add(range(len(found)), found)
+    trees.add(range(len(built)), built)
     rng = np.random.default_rng(7)
     low = rng.integers(0, 22, (70, len(axes))).astype(np.float64)
     low[rng.random(low.shape) < 0.2] = np.nan
@@ -155,7 +155,9 @@ def test_a_saved_engine_answers_the_same_and_goes_on(tmp_path: Path) -> None:
     some = subscriptions(200, seed=8)
     engine = tamis.Engine(SCHEMA)
     engine.subscribe_table(
-        tamis.SubscriptionTable.from_arrow(pa.table({"id": range(len(some)), "filter": [one.text for one in some]}))
+        tamis.SubscriptionTable.from_arrow(
+            pa.table({"id": range(len(some)), "filter": [subscription.text for subscription in some]})
+        )
     )
     engine.unsubscribe(3)
     engine.save(tmp_path)
@@ -184,14 +186,14 @@ def test_a_saved_engine_answers_the_same_and_goes_on(tmp_path: Path) -> None:
 )
 def test_damaged_arrays_are_refused(name: str, place: int, value: float, words: str) -> None:
     axes, trees = Axes(), PackedTrees()
-    found = [tree for one in subscriptions(30, seed=6) if (tree := tree_of(one, axes)) is not None]
+    built = [tree for subscription in subscriptions(30, seed=6) if (tree := tree_of(subscription, axes)) is not None]
     trees.hulls.grow(len(axes))
-    trees.add(range(len(found)), found)
+    trees.add(range(len(built)), built)
     arrays = {key: array.copy() for key, array in trees.to_arrays().items()}
-    PackedTrees.from_arrays(SavedArrays.of(arrays), len(found), len(axes))
+    PackedTrees.from_arrays(SavedArrays.of(arrays), len(built), len(axes))
     arrays[name][place] = value
     with pytest.raises(SnapshotError, match=words):
-        PackedTrees.from_arrays(SavedArrays.of(arrays), len(found), len(axes))
+        PackedTrees.from_arrays(SavedArrays.of(arrays), len(built), len(axes))
 
 
 @pytest.mark.parametrize(
@@ -244,5 +246,5 @@ def test_a_reader_whose_snapshot_is_older_than_a_row_of_the_hulls_passes_it_over
     older = trees.snapshot
     low = np.array(axes.place({"a0": 2}, len(axes))[0])
     rows = np.array([0, 7, -1], np.int32)  # 7: added later; -1: before all
-    found = trees._decided(low[None], low[None], np.zeros(3, np.int64), rows, older)
-    assert found[1].tolist() == [0]
+    decided = trees._decided(low[None], low[None], np.zeros(3, np.int64), rows, older)
+    assert decided[1].tolist() == [0]

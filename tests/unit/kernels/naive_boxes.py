@@ -7,15 +7,15 @@ import numpy as np
 
 def naive_match(lo, hi, low, high):
     """Return the rows of the boxes that meet the event ``[low, high]``; NaN (missing) fits free axes only."""
-    found = []
+    matching = []
     for row in range(len(lo)):
         for k in range(len(low)):
             free = lo[row, k] == -np.inf and hi[row, k] == np.inf
             if not free and not (lo[row, k] <= high[k] and hi[row, k] >= low[k]):
                 break
         else:
-            found.append(row)
-    return found
+            matching.append(row)
+    return matching
 
 
 def fast_match(lo, hi, low, high):
@@ -66,6 +66,6 @@ def nasty_events(rng, lo, hi, n, missing=0.2):
     with np.errstate(over="ignore"):
         above = np.minimum(np.nextafter(low, np.inf), np.finfo(float).max)
     high = np.where(kind == 0, above, np.where(kind == 1, low + rng.random((n, d)) * 3, low))
-    gone = rng.random((n, d)) < missing
-    low[gone] = high[gone] = np.nan
+    removed = rng.random((n, d)) < missing
+    low[removed] = high[removed] = np.nan
     return low, high

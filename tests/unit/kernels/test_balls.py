@@ -63,8 +63,8 @@ def side(plain, outer, inner):
 )
 def test_sides(plain, outer, inner, expected):
     with np.errstate(over="ignore"):
-        found = side(plain, outer, inner)
-    assert found == expected or (expected == UNCERTAIN and found == naive_balls.covers(outer, inner))
+        verdict = side(plain, outer, inner)
+    assert verdict == expected or (expected == UNCERTAIN and verdict == naive_balls.covers(outer, inner))
 
 
 @FORMS
@@ -77,9 +77,9 @@ def test_a_side_that_is_sure_is_right_near_the_rim(plain, d):
         direction = rng.normal(size=d)
         point = center + direction / np.linalg.norm(direction) * rng.uniform(0.1, 2)
         gap = float(np.linalg.norm(point - center)) * (1 + rng.integers(-4, 5) * 2.0**-52)
-        found = side(plain, (center, gap), (point, radius))
-        unsure += found == UNCERTAIN
-        assert found == UNCERTAIN or (found == INSIDE) == naive_balls.covers((center, gap), (point, radius))
+        verdict = side(plain, (center, gap), (point, radius))
+        unsure += verdict == UNCERTAIN
+        assert verdict == UNCERTAIN or (verdict == INSIDE) == naive_balls.covers((center, gap), (point, radius))
     assert unsure > 0  # the test is about the rim
 
 
@@ -88,8 +88,8 @@ def test_every_lattice_pair_is_decided_without_rational_arithmetic(plain):
     grid = np.array([(x, y) for x in range(-3, 4) for y in range(-3, 4)], np.float64)
     for r, q in ((5.0, 0.0), (5.0, 2.0), (2.5, 0.25), (3.0, 3.0)):
         for point in grid:
-            found = side(plain, ((0.0, 0.0), r), (point, q))
-            assert found == (INSIDE if naive_balls.covers(((0.0, 0.0), r), (point, q)) else OUTSIDE)
+            verdict = side(plain, ((0.0, 0.0), r), (point, q))
+            assert verdict == (INSIDE if naive_balls.covers(((0.0, 0.0), r), (point, q)) else OUTSIDE)
 
 
 @FORMS
@@ -99,18 +99,18 @@ def test_a_scan_finds_the_covers_of_the_living(plain, first):
     centers, radii = rng.integers(0, 5, (30, 2)).astype(np.float64), rng.integers(0, 6, 30).astype(np.float64)
     table, alive = table_of(centers, radii)
     alive[::4] = 0
-    asked, inner = rng.integers(0, 5, (9, 2)).astype(np.float64), rng.integers(0, 3, 9).astype(np.float64)
-    truth = naive_balls.cover_matrix((centers, radii), (asked, inner)) & (alive[:, None] != 0)
+    outer, inner = rng.integers(0, 5, (9, 2)).astype(np.float64), rng.integers(0, 3, 9).astype(np.float64)
+    truth = naive_balls.cover_matrix((centers, radii), (outer, inner)) & (alive[:, None] != 0)
     hits = hits_for(9)
-    assert pick(balls.scan_covers, plain)(table, queries_of(asked, inner), 0, first, hits) == 9
-    found = pairs_of(hits, balls.COVERS)
+    assert pick(balls.scan_covers, plain)(table, queries_of(outer, inner), 0, first, hits) == 9
+    pairs = pairs_of(hits, balls.COVERS)
     assert hits.counts[balls.DOUBTS] == 0
     if first:
-        assert sorted(e for e, _ in found) == np.flatnonzero(truth.any(axis=0)).tolist()
-        assert all(truth[slot, e] for e, slot in found)
+        assert sorted(e for e, _ in pairs) == np.flatnonzero(truth.any(axis=0)).tolist()
+        assert all(truth[slot, e] for e, slot in pairs)
         assert np.array_equal(hits.done != 0, truth.any(axis=0))
     else:
-        assert found == {(e, slot) for slot, e in np.argwhere(truth).tolist()}
+        assert pairs == {(e, slot) for slot, e in np.argwhere(truth).tolist()}
 
 
 @FORMS

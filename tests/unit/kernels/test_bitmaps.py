@@ -107,10 +107,10 @@ def test_boxes_are_found_in_batches_one_by_one_and_at_all(seed):
     lo, hi = nasty_boxes(rng, n, d, free=rng.choice([0.0, 0.5, 0.9]))
     index = index_of(lo, hi)
     assert [segment["layout"] for segment in index.statistics()["segments"]] == ["bitmaps"]
-    gone = rng.choice(n, n // 10, replace=False).astype(np.int32)
-    index.remove(gone)
+    removed = rng.choice(n, n // 10, replace=False).astype(np.int32)
+    index.remove(removed)
     lows, highs = nasty_events(rng, lo, hi, m, missing=rng.choice([0.0, 0.2, 0.6]))
-    want = [np.setdiff1d(fast_match(lo, hi, *event), gone).tolist() for event in zip(lows, highs, strict=True)]
+    want = [np.setdiff1d(fast_match(lo, hi, *event), removed).tolist() for event in zip(lows, highs, strict=True)]
     assert csr_sets(*index.match_points(lows, highs)) == want
     assert [sorted(index.match_point(*event).tolist()) for event in zip(lows, highs, strict=True)] == want
     met = np.zeros(m, np.bool_)
@@ -172,15 +172,15 @@ def test_the_order_holds_each_box_once_inside_its_nodes(n, kind):
     assert sizes.max() <= node.LEAF_SIZE
     assert sizes.sum() == n
     codes = arrays["codes"][:-VECTOR].reshape(n, 2, -1)
-    for x, one in enumerate(nodes[1:], start=1):
-        children = nodes[x : one[node.SKIP]]
-        own = codes[one[node.START] : one[node.STOP], :, one[node.COLUMN]]
-        buckets = arrays["buckets"][one[node.COLUMN]][np.maximum(own, 0) >> 5]
+    for x, record in enumerate(nodes[1:], start=1):
+        children = nodes[x : record[node.SKIP]]
+        own = codes[record[node.START] : record[node.STOP], :, record[node.COLUMN]]
+        buckets = arrays["buckets"][record[node.COLUMN]][np.maximum(own, 0) >> 5]
         free = own[:, 0] == -2
-        assert np.where(free, 0, buckets[:, 0]).min() == one[node.LEAST]
-        assert np.where(free, MISSING_ROW, buckets[:, 1]).max() == one[node.GREATEST]
-        assert (children[:, node.START] >= one[node.START]).all()
-        assert (children[:, node.STOP] <= one[node.STOP]).all()
+        assert np.where(free, 0, buckets[:, 0]).min() == record[node.LEAST]
+        assert np.where(free, MISSING_ROW, buckets[:, 1]).max() == record[node.GREATEST]
+        assert (children[:, node.START] >= record[node.START]).all()
+        assert (children[:, node.STOP] <= record[node.STOP]).all()
 
 
 def test_leaves_are_nearly_full_where_boxes_are_alike():

@@ -79,8 +79,8 @@ def test_adopting_leaves_out_rows_that_left(plain):
     slot_of = np.full(5, -1, np.int32)
     alive = np.full(1, 31, np.uint8)
     rows = np.array([4, 3, 2, 1, 0], np.int32)
-    gone = pick(bits.adopt_rows, plain)(rows, np.array([1, 2], np.int32), 5, home, slot_of, alive)
-    assert gone == 3
+    removed = pick(bits.adopt_rows, plain)(rows, np.array([1, 2], np.int32), 5, home, slot_of, alive)
+    assert removed == 3
     assert home.tolist() == [5, 5, 3, 0, 9]
     assert slot_of[:2].tolist() == [4, 3]
     assert alive[0] == 0b11000

@@ -34,15 +34,15 @@ def entries(tree: BTree) -> list[tuple[int, int, int]]:
             yield from below
 
     leaves: list[int] = []
-    found = list(walk(int(tree.state[ROOT]), 0, 0))
-    assert found == sorted(found, key=lambda one: one[:2])
-    assert len(found) == tree.state[N_ENTRIES]
+    entries_found = list(walk(int(tree.state[ROOT]), 0, 0))
+    assert entries_found == sorted(entries_found, key=lambda entry: entry[:2])
+    assert len(entries_found) == tree.state[N_ENTRIES]
     assert tree.next[leaves].tolist() == [*leaves[1:], -1] if leaves else True
     assert tree.previous[leaves].tolist() == [-1, *leaves[:-1]] if leaves else True
     free, node = 0, int(tree.state[btree.FREE])
     while free < tree.state[N_FREE]:
         free, node = free + 1, int(tree.next[node])
-    return found
+    return entries_found
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -100,14 +100,14 @@ class Counted:
         self.counts[first : last + 1] += change
         out, cursor = np.empty((self.top, 2), np.int64), np.zeros(2, np.int64)
         assert self.move_counts(self.tree, np.array([[first, last]]), change, self.top, self.gap, out, cursor) == 0
-        told, after = keys_of(out[: cursor[1]].tolist()), self.union()
-        assert told == (after - before if change > 0 else before - after)
-        assert sum(last - first + 1 for first, last in out[: cursor[1]].tolist()) == len(told)
+        changed, after = keys_of(out[: cursor[1]].tolist()), self.union()
+        assert changed == (after - before if change > 0 else before - after)
+        assert sum(last - first + 1 for first, last in out[: cursor[1]].tolist()) == len(changed)
 
     def check(self) -> None:
-        found = np.empty(self.top, np.int64)
-        range_counts.counts_at(self.tree, np.arange(self.top), found)
-        assert (found == self.counts).all()
+        owners = np.empty(self.top, np.int64)
+        range_counts.counts_at(self.tree, np.arange(self.top), owners)
+        assert (owners == self.counts).all()
         changes = np.flatnonzero(np.diff(self.counts, prepend=-1))
         assert [key for key, _, _ in entries(self.tree)] == [*changes.tolist(), self.top]
 
@@ -125,8 +125,8 @@ def test_counts_tell_exactly_what_the_union_gains_and_loses(top: int, gap: int) 
             table.move(*live[-1], 1)
         if step % 25 == 0:
             table.check()
-    for one in live:
-        table.move(*one, -1)
+    for range_ in live:
+        table.move(*range_, -1)
     table.check()
     assert table.tree.state[N_ENTRIES] == 2
 
@@ -138,8 +138,8 @@ def test_plain_kernels_are_the_compiled_ones() -> None:
         live.append((first, min(first + int(rng.integers(30)), 299)))
         table.move(*live[-1], 1)
     table.check()
-    for one in live[::2]:
-        table.move(*one, -1)
+    for range_ in live[::2]:
+        table.move(*range_, -1)
     table.check()
 
 
@@ -164,8 +164,8 @@ def test_a_range_that_needs_more_room_leaves_everything_as_it_was() -> None:
     done = int(cursor[0])
     larger = btree.make_tree(1_000, full)
     assert range_counts.move_counts(larger, ranges, 1, 10_000, 0, out, cursor) == 0
-    assert len([one for one in entries(larger) if one[2]]) == len(ranges)
-    assert len([one for one in entries(full) if one[2]]) == done
+    assert len([entry for entry in entries(larger) if entry[2]]) == len(ranges)
+    assert len([entry for entry in entries(full) if entry[2]]) == done
 
 
 def test_a_wide_range_touches_few_nodes() -> None:

@@ -30,7 +30,7 @@ def some_boxes(rng, n, d=3):
     return np.where(np.isneginf(lo) & np.isfinite(hi), ANY_VALUE, lo) + 0.0, hi + 0.0
 
 
-def asked(lo, hi):
+def question_of(lo, hi):
     free = np.isneginf(lo) & np.isposinf(hi)
     return np.where(free, np.nan, lo), np.where(free, np.nan, hi)
 
@@ -52,16 +52,16 @@ def test_least_covers_and_insides_are_those_of_a_scan(n):
     index = CornerIndex(3)
     rows = rng.permutation(3 * n)[:n].astype(np.int32)
     index.add_boxes(lo, hi, rows)
-    gone = rows[rng.random(n) < 0.2]
-    index.remove(gone)
-    alive = ~np.isin(rows, gone)
+    removed = rows[rng.random(n) < 0.2]
+    index.remove(removed)
+    alive = ~np.isin(rows, removed)
     covers = naive_covers(lo, hi, low, high) & alive
     least = np.where(covers, rows[None].astype(np.int64), NOBODY).min(axis=1)
-    assert np.array_equal(index.find_least_covers(*asked(low, high)), least)
-    offsets, found = index.find_inside(*asked(low, high))
+    assert np.array_equal(index.find_least_covers(*question_of(low, high)), least)
+    offsets, rows_inside = index.find_inside(*question_of(low, high))
     inside = naive_covers(low, high, lo, hi).T & alive
     for i in range(200):
-        assert sorted(found[offsets[i] : offsets[i + 1]].tolist()) == sorted(rows[inside[i]].tolist())
+        assert sorted(rows_inside[offsets[i] : offsets[i + 1]].tolist()) == sorted(rows[inside[i]].tolist())
     index.check_invariants()
 
 
@@ -72,11 +72,11 @@ def test_a_large_batch_is_answered_in_its_own_order(monkeypatch):
     low, high = some_boxes(rng, 300)
     index = CornerIndex(3)
     index.add_boxes(lo, hi, rng.permutation(1_500).astype(np.int32))
-    apart = index.find_least_covers(*asked(low, high))
+    apart = index.find_least_covers(*question_of(low, high))
     assert len(set(apart.tolist())) > 10
     monkeypatch.setattr(corners, "_MANY", 100)
     monkeypatch.setattr(corners, "_LARGE", 1_000)
-    assert index.find_least_covers(*asked(low, high)).tolist() == apart.tolist()
+    assert index.find_least_covers(*question_of(low, high)).tolist() == apart.tolist()
 
 
 @FORMS
@@ -92,7 +92,7 @@ def test_kernels_in_both_forms(plain):
     walk = Walk(np.zeros((4, 3), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
     directory, address = segment.row.reshape(1, -1), np.array([least.ctypes.data])
     best = np.full(12, NOBODY, np.int32)
-    asked_lo, asked_hi = asked(low, high)
+    asked_lo, asked_hi = question_of(low, high)
     pick(dominance.find_least_covers, plain)(directory, address, (asked_hi, asked_lo), best, walk)
     covers = naive_covers(lo, hi, low, high)
     assert best.tolist() == np.where(covers.any(1), covers.argmax(1), NOBODY).tolist()

@@ -49,7 +49,7 @@ def some_points(rng: Rng, n: int) -> Points:
 
 
 def side(p: Points, q: Points, r: Points) -> int:
-    (px, py), (qx, qy), (rx, ry) = ([Fraction(float(one)) for one in point] for point in (p, q, r))
+    (px, py), (qx, qy), (rx, ry) = ([Fraction(float(coordinate)) for coordinate in point] for point in (p, q, r))
     turn = (px - rx) * (qy - ry) - (py - ry) * (qx - rx)
     return (turn > 0) - (turn < 0)
 
@@ -101,9 +101,9 @@ def test_edges_around_a_point(rng: Rng) -> None:
         bits = _around(xy, first, n, *point)
         assert bits == edges_around(xy, first, n, *point)
         for k in range(n):
-            said = (bits >> k & 1) - (bits >> (UNSURE + k) & 1)
-            assert said in (0, side(xy[first + k], xy[first + k + 1], point))
-            sure += said != 0
+            sign = (bits >> k & 1) - (bits >> (UNSURE + k) & 1)
+            assert sign in (0, side(xy[first + k], xy[first + k + 1], point))
+            sure += sign != 0
     assert sure > 1_000
 
 
@@ -123,7 +123,7 @@ def test_edges_that_cross(rng: Rng) -> None:
 
 def test_edges_near_a_box(rng: Rng) -> None:
     """An edge that meets the box is never left out; most of the others are."""
-    meeting, said = 0, 0
+    meeting, decided = 0, 0
     for xy, first, n in each_case(rng, 400):
         low, high = np.sort(some_points(rng, 2), axis=0)
         middle = low + (high - low) * 0.5
@@ -137,8 +137,8 @@ def test_edges_near_a_box(rng: Rng) -> None:
             meets = inside or any(touch(u, w, corners[c], corners[(c + 1) % 4]) for c in range(4))
             assert bits >> k & 1 or not meets
             meeting += meets
-        said += bits.bit_count()
-    assert 0 < meeting <= said < 1.1 * meeting
+        decided += bits.bit_count()
+    assert 0 < meeting <= decided < 1.1 * meeting
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e300])

@@ -24,10 +24,10 @@ def test_reordering_is_the_obvious_permutation(plain):
     rng = np.random.default_rng(1)
     order = rng.permutation(7)
     lists = [rng.integers(0, 99, size).astype(np.int32) for size in (3, 0, 5, 1, 0, 2, 4)]
-    given = (np.concatenate(([0], np.cumsum([one.size for one in lists]))), np.concatenate(lists))
+    flat = (np.concatenate(([0], np.cumsum([rows.size for rows in lists]))), np.concatenate(lists))
     offsets, out = np.zeros(8, np.int64), np.full(22, -1, np.int32)
     offsets[0] = 6
-    pick(reorder_csr, plain)(order, given, offsets, out)
+    pick(reorder_csr, plain)(order, flat, offsets, out)
     for i, e in enumerate(order):
         assert out[offsets[e] : offsets[e + 1]].tolist() == lists[i].tolist()
     assert (out[:6] == -1).all()
@@ -85,8 +85,8 @@ def test_ordered_batches_give_the_same_answers(monkeypatch, seed, short):
     index = BoxIndex(3)
     index.add_boxes(lo, hi, np.arange(1_500, dtype=np.int32))
     lows, highs = nasty_events(rng, lo, hi, 90)
-    for given in ((lows, highs), (lows, lows)):
-        offsets, rows = index.match_points(*given)
+    for bounds in ((lows, highs), (lows, lows)):
+        offsets, rows = index.match_points(*bounds)
         for e in range(90):
-            want = fast_match(lo, hi, given[0][e], given[1][e])
+            want = fast_match(lo, hi, bounds[0][e], bounds[1][e])
             assert sorted(rows[offsets[e] : offsets[e + 1]].tolist()) == want

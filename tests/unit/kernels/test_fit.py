@@ -43,12 +43,12 @@ def test_fit_block_says_who_fits_and_who_ties(call, columns):
         lines = np.stack((lo, hi), 1).astype(np.int16)
         low = rng.integers(-1, 10, columns).astype(np.int16)
         high = (low + rng.integers(0, 3, columns)).astype(np.int16)
-        found = call(lines.ctypes.data, columns, low, high)
+        slot = call(lines.ctypes.data, columns, low, high)
         for i in range(16):
             fits = (lo[:, i] <= high).all() and (hi[:, i] >= low).all()
             ties = fits and ((lo[:, i] == high) | (hi[:, i] == low)).any()
-            assert bool(found >> i & 1) == fits
-            assert bool(found >> 16 + i & 1) == ties
+            assert bool(slot >> i & 1) == fits
+            assert bool(slot >> 16 + i & 1) == ties
 
 
 @both(call_fit_block)
@@ -84,9 +84,9 @@ def test_fit_quads_agrees_with_a_loop(call):
         sides = some_lanes(rng)
         low = rng.integers(1, 12, 4)
         high = low + rng.integers(0, 3, 4)
-        found = call(sides.ctypes.data, as_word(low), as_word(high), 0xFFFFFFFF, strict)
-        assert found & 0x3FFF == lanes_that_fit(sides.astype(int), low, high, strict)
-        assert strict or found >> 14 == 0
+        slot = call(sides.ctypes.data, as_word(low), as_word(high), 0xFFFFFFFF, strict)
+        assert slot & 0x3FFF == lanes_that_fit(sides.astype(int), low, high, strict)
+        assert strict or slot >> 14 == 0
         some = call(sides.ctypes.data, as_word(low), as_word(high), 0xFF00FF00, strict)
         wide = sides.astype(int)
         wide[0, :, ::2], wide[1, :, ::2] = -9, 999
@@ -103,10 +103,10 @@ def test_fit_corners_looks_up_the_axes_of_each_lane(call):
         cell = np.sort(rng.integers(1, 12, (2, 2)), axis=0)
         words = [int(c[0]) << 16 | int(c[1]) << 24 for c in cell]
         low, high = ((tables[i].ctypes.data, words[i]) for i in range(2))
-        found = call(sides.ctypes.data, axes.ctypes.data, low, high, strict)
+        slot = call(sides.ctypes.data, axes.ctypes.data, low, high, strict)
         event = [np.concatenate((tables[i][axes], np.broadcast_to(cell[i], (16, 2))), axis=1) for i in range(2)]
-        assert found & 0x3FFF == lanes_that_fit(sides.astype(int), *event, strict)
-        assert strict or found >> 14 == 0
+        assert slot & 0x3FFF == lanes_that_fit(sides.astype(int), *event, strict)
+        assert strict or slot >> 14 == 0
 
 
 @pytest.mark.parametrize(("switch", "expected"), [("1", "False False"), ("", "True True")])

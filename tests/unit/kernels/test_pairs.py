@@ -176,10 +176,10 @@ def test_more_axes_than_a_table_has_columns(d):
     n = 4_000
     lo, hi = np.full((n, d), -np.inf), np.full((n, d), np.inf)
     chosen = np.argsort(rng.random((n, d)), axis=1)[:, :6]
-    asked = np.arange(6) < rng.integers(0, 7, (n, 1))
+    bounded = np.arange(6) < rng.integers(0, 7, (n, 1))
     start = rng.integers(0, 40, (n, 6)) / 4
-    np.put_along_axis(lo, chosen, np.where(asked, start, -np.inf), 1)
-    np.put_along_axis(hi, chosen, np.where(asked, start + rng.integers(0, 30, (n, 6)) / 4, np.inf), 1)
+    np.put_along_axis(lo, chosen, np.where(bounded, start, -np.inf), 1)
+    np.put_along_axis(hi, chosen, np.where(bounded, start + rng.integers(0, 30, (n, 6)) / 4, np.inf), 1)
     index = BoxIndex(d, GRIDS)
     index.add_boxes(lo, hi, np.arange(n, dtype=np.int32))
     assert index.statistics()["segments"][0]["layout"] == "pairs"
@@ -187,7 +187,7 @@ def test_more_axes_than_a_table_has_columns(d):
     lows[rng.random((40, d)) < 0.1] = np.nan
     highs = lows + rng.choice([0.0, 0.25, 3.0], (40, d))
     for high in (lows, highs):
-        want = [fast_match(lo, hi, one, other) for one, other in zip(lows, high, strict=True)]
+        want = [fast_match(lo, hi, low, other) for low, other in zip(lows, high, strict=True)]
         assert csr_sets(*index.match_points(lows, high)) == want
         assert [sorted(index.match_point(*pair).tolist()) for pair in zip(lows, high, strict=True)] == want
 
@@ -230,8 +230,8 @@ def test_match_pairs_and_join_run_in_both_forms(plain):
     count = pick(pairs.match_pairs, plain)(segment.row, events, (coded[0][1], coded[1][1]), order, output)
     part = (np.array([0, 1, 1, 1, 1, 2]), np.array([777, 888], np.int32))
     offsets, out = np.empty(6, np.int64), np.empty(count + 2, np.int32)
-    found = (output.events[:count], output.rows[:count])
-    pick(pairs.join_csr, plain)(part, found, offsets, np.empty(5, np.int64), out)
+    written = (output.events[:count], output.rows[:count])
+    pick(pairs.join_csr, plain)(part, written, offsets, np.empty(5, np.int64), out)
     want = [fast_match(lo, hi, low, high) for low, high in zip(lows, highs, strict=True)]
     want[0], want[4] = [*want[0], 777], [*want[4], 888]
     assert csr_sets(offsets, out) == want

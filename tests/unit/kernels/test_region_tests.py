@@ -55,14 +55,14 @@ def test_both_loops_give_one_answer(wanted: set[str]) -> None:
     tests = RegionColumns(numbers, per_entry, np.zeros(n, np.int32), np.full(n, relation_set(some), np.uint8), rings)
     points = rings_of(np.array(GRID, object))
     event, entries = np.repeat(np.arange(len(GRID)), n + 1), np.tile(numbers, len(GRID))
-    found = []
+    outcomes = []
     for decide in (decide_points, decide_regions):
         verdicts = np.full(len(entries), YES, np.int8)
         verdicts[::11] = NO  # refused by another test
         assert decide(tests, entries, points, event, ANY, verdicts, new_corners()) == (verdicts == OPEN).sum()
-        found.append(verdicts.tolist())
-    assert found[0] == found[1]
-    for k, verdict in enumerate(found[0]):
+        outcomes.append(verdicts.tolist())
+    assert outcomes[0] == outcomes[1]
+    for k, verdict in enumerate(outcomes[0]):
         if k % 11 == 0:
             assert verdict == NO
         elif entries[k] == n:

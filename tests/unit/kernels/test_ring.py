@@ -61,12 +61,12 @@ def edges_meet(points, i, j):
 
 def check_against_integers(ring):
     points = exact_points(ring)
-    found = r.find_contact(ring)
-    if found is None:
+    contact = r.find_contact(ring)
+    if contact is None:
         assert not any(edges_meet(points, i, j) for j in range(len(ring) - 1) for i in range(j)), ring.tolist()
     else:
-        assert edges_meet(points, *found), (ring.tolist(), found)
-    return found is None
+        assert edges_meet(points, *contact), (ring.tolist(), contact)
+    return contact is None
 
 
 def check_against_geos(rings):
@@ -358,9 +358,9 @@ def test_sides_against_integers(form, make, question):
         points = exact_points(ring)
         for a, b, c in ((0, 1, 2), (2, 1, 0), (1, 2, 3), (0, 0, 1)):
             with np.errstate(all="ignore"):
-                found = getattr(r, question)(sweep, a, b, c)
-            assert found == side(points[a], points[b], points[c])
-            seen.add(int(found))
+                answer = getattr(r, question)(sweep, a, b, c)
+            assert answer == side(points[a], points[b], points[c])
+            seen.add(int(answer))
     assert seen == {-1, 0, 1}
 
 
@@ -372,8 +372,8 @@ def test_the_largest_and_the_least_numbers(form):
     for _ in range(300):
         ring = closed(rng.choice(values, (3, 2)))
         points = exact_points(ring)
-        found = r.exact_side(r.new_sweep(ring, np.arange(3)), 0, 1, 2)
-        assert found == side(*points[:3])
+        verdict = r.exact_side(r.new_sweep(ring, np.arange(3)), 0, 1, 2)
+        assert verdict == side(*points[:3])
 
 
 # --- time ----------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def numbers() -> st.SearchStrategy[int | float]:
     return st.one_of(
         st.integers(-5, 5),
         st.integers(INT64_MIN, UINT64_MAX),
-        st.floats(allow_nan=False, allow_infinity=False).map(lambda one: one + 0.0),
+        st.floats(allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0),
     )
 
 
@@ -110,7 +110,7 @@ def text_tests(draw: st.DrawFn) -> TextTest:
     if op == "MATCHES":
         return TextTest(draw(names()), op, (draw(st.text(max_size=10)),), draw(st.sampled_from([Fold.NONE, fold])))
     texts = draw(st.lists(st.text(max_size=10), min_size=1, max_size=4 if op == "IN" else 1))
-    operands = tuple(fold_text(one, fold) for one in texts)
+    operands = tuple(fold_text(text, fold) for text in texts)
     return TextTest(draw(names()), op, operands, fold, draw(st.booleans()))
 
 
@@ -180,13 +180,13 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def without_spans(node: Node) -> Node:
-    return rebuilt(node, lambda one: dataclasses.replace(one, span=None))
+    return rebuilt(node, lambda part: dataclasses.replace(part, span=None))
 
 
-def assert_same(found: Node, wanted: Node) -> None:
+def assert_same(node: Node, wanted: Node) -> None:
     """Assert that two trees are equal, with 1, 1.0 and TRUE told apart (which ``==`` does not)."""
-    assert found == wanted
-    assert repr(without_spans(found)) == repr(without_spans(wanted))
+    assert node == wanted
+    assert repr(without_spans(node)) == repr(without_spans(wanted))
 
 
 def every_node(node: Node) -> Iterator[Node]:

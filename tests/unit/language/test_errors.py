@@ -11,7 +11,7 @@ from tamis.model.language.parse import parse
 
 Unreadable, Refused = SubscriptionSyntaxError, SubscriptionError
 
-KNOWN = (
+SENTENCES = (
     "there are CASEI, ACCENTI, S_*, RCC_*, V_WITHIN, V_COSINE, T_*, IP_WITHIN, A_*, COMPARE, CONTAINS, "
     "STARTSWITH and ENDSWITH"
 )
@@ -78,7 +78,7 @@ CASES: list[tuple[str, type[Exception], int, str]] = [
         "CASEI and ACCENTI are compared with =, <>, IN, LIKE and MATCHES; their results have no order",
     ),
     ("CASEI(a) AND b", SubscriptionSyntaxError, 9, "a comparison with =, <>, IN, LIKE or MATCHES"),
-    ("S_BESIDE(a, POINT(1 2))", Refused, 0, "the function S_BESIDE is not supported; " + KNOWN),
+    ("S_BESIDE(a, POINT(1 2))", Refused, 0, "the function S_BESIDE is not supported; " + SENTENCES),
     ("S_INTERSECT(a, BBOX(0,0,1,1))", Refused, 0, "the function S_INTERSECT is not supported, but S_INTERSECTS is"),
     ("a = TIMESTAMP('2026-02-30T00:00:00Z')", Refused, 14, "not a valid time: day is out of range for month"),
     ("a = TIMESTAMP('2026-01-31T12:00:00')", Refused, 14, "a time without a zone; add Z or an offset such as +01:00"),
@@ -144,8 +144,8 @@ def test_words_and_place(text: str, kind: type[Exception], position: int, words:
         parse(text)
     error = caught.value
     assert type(error) is kind
-    found = error.expected if isinstance(error, SubscriptionSyntaxError) else error.problem  # type: ignore[attr-defined]
-    assert found == words
+    message = error.expected if isinstance(error, SubscriptionSyntaxError) else error.problem  # type: ignore[attr-defined]
+    assert message == words
     place, *proposal = str(error).split("\nwrite:\n")
     assert bool(proposal) == (error.corrected is not None)  # type: ignore[attr-defined]
     *_, shown, caret = place.split("\n")

@@ -207,10 +207,10 @@ def _has_not_form(node: Node) -> bool:
 def _as_json_reads(node: Node) -> Node:
     """JSON has one form for NOT (a IN ...) and a NOT IN ...; it is read as the latter."""
 
-    def fold(one: Node) -> Node:
-        if isinstance(one, Not) and _has_not_form(one.part) and not one.part.negated:
-            return dataclasses.replace(one.part, negated=True)
-        return one
+    def fold(node: Node) -> Node:
+        if isinstance(node, Not) and _has_not_form(node.part) and not node.part.negated:
+            return dataclasses.replace(node.part, negated=True)
+        return node
 
     return rebuilt(node, fold)
 

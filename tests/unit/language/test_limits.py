@@ -36,8 +36,8 @@ def _wkt(vertices: int) -> str:
     return "POLYGON((" + ",".join(f"{x!r} {y!r}" for x, y in _circle(vertices)) + "))"
 
 
-def _joined(one: str, count: int) -> str:
-    return " OR ".join([one] * count)
+def _joined(part: str, count: int) -> str:
+    return " OR ".join([part] * count)
 
 
 def _deep_json(depth: int) -> object:

@@ -42,7 +42,7 @@ def rule(detection: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def imported(folder: Path, *rules: Any, **options: Any) -> Any:
     file = folder / "rules.yml"
-    file.write_text("\n---\n".join(one if isinstance(one, str) else yaml.safe_dump(one) for one in rules))
+    file.write_text("\n---\n".join(rule if isinstance(rule, str) else yaml.safe_dump(rule) for rule in rules))
     return read_sigma_rules([file], **options)
 
 
@@ -91,12 +91,12 @@ MODIFIERS = {
 def test_each_modifier_by_hand(name: str, negated: bool, tmp_path: Path) -> None:
     selection, matching, others = MODIFIERS[name]
     condition = {"condition": "not selection" if negated else "selection"}
-    found = imported(tmp_path, rule({"selection": selection, **condition}))
-    assert not found.refused
+    result = imported(tmp_path, rule({"selection": selection, **condition}))
+    assert not result.refused
     engine = tamis.Engine()
-    engine.subscribe(found.records[0].filter, id="rule")
-    for event, expected in [*((one, True) for one in matching), *((one, False) for one in others)]:
-        assert bool(engine.match(event)) == (expected != negated), (event, found.records[0].filter)
+    engine.subscribe(result.records[0].filter, id="rule")
+    for event, expected in [*((sample, True) for sample in matching), *((sample, False) for sample in others)]:
+        assert bool(engine.match(event)) == (expected != negated), (event, result.records[0].filter)
 
 
 def test_conditions_join_selections(tmp_path: Path) -> None:
@@ -109,16 +109,16 @@ def test_conditions_join_selections(tmp_path: Path) -> None:
         "sel_a and (sel_b or not filter_x)": [({"f": "a", "h": "x"}, False), ({"f": "a"}, True)],
     }
     for condition, events in cases.items():
-        found = imported(tmp_path, rule({**parts, "condition": condition}))
+        result = imported(tmp_path, rule({**parts, "condition": condition}))
         engine = tamis.Engine()
-        engine.subscribe(found.records[0].filter, id="rule")
+        engine.subscribe(result.records[0].filter, id="rule")
         assert [bool(engine.match(event)) for event, _ in events] == [expected for _, expected in events], condition
 
 
 def test_metadata_and_the_log_source(tmp_path: Path) -> None:
-    one = rule({"selection": {"f": "a"}, "condition": "selection"})
-    record = imported(tmp_path, one).records[0]
-    assert record.id == one["id"]
+    document = rule({"selection": {"f": "a"}, "condition": "selection"})
+    record = imported(tmp_path, document).records[0]
+    assert record.id == document["id"]
     assert record.metadata == {
         "title": "A rule",
         "status": "test",
@@ -127,9 +127,11 @@ def test_metadata_and_the_log_source(tmp_path: Path) -> None:
         "logsource.product": "windows",
         "logsource.category": "process_creation",
     }
-    asked = imported(tmp_path, one, logsource="condition").records[0]
-    assert asked.filter.startswith("logsource.product = 'windows' AND logsource.category = 'process_creation' AND ")
-    assert imported(tmp_path, one, logsource="namespace").records[0].namespace == "windows-process_creation"
+    condition_record = imported(tmp_path, document, logsource="condition").records[0]
+    assert condition_record.filter.startswith(
+        "logsource.product = 'windows' AND logsource.category = 'process_creation' AND "
+    )
+    assert imported(tmp_path, document, logsource="namespace").records[0].namespace == "windows-process_creation"
 
 
 REFUSED = {
@@ -147,16 +149,16 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_said_is_refused_by_name(name: str, tmp_path: Path) -> None:
     document, reason = REFUSED[name]
-    found = imported(tmp_path, document)
-    assert not found.records
-    assert [reason in one.reason for one in found.refused] == [True], found.refused
+    result = imported(tmp_path, document)
+    assert not result.records
+    assert [reason in refusal.reason for refusal in result.refused] == [True], result.refused
 
 
 def test_one_bad_rule_does_not_keep_the_others_out(tmp_path: Path) -> None:
     good, bad = rule({"s": {"f": "a"}, "condition": "s"}), REFUSED["timestamp part"][0]
-    found = imported(tmp_path, bad, good, good)
-    assert [one.id for one in found.records] == [good["id"]]
-    assert [one.reason for one in found.refused if "timestamp" not in one.reason] == [
+    result = imported(tmp_path, bad, good, good)
+    assert [record.id for record in result.records] == [good["id"]]
+    assert [refusal.reason for refusal in result.refused if "timestamp" not in refusal.reason] == [
         f"the id {good['id']} is that of a rule in {tmp_path / 'rules.yml'}; give one of them another id"
     ]
 
@@ -166,7 +168,7 @@ def test_a_field_is_text_however_rules_write_its_values(tmp_path: Path) -> None:
         rule({"s": {"EventID": value, "Port": port}, "condition": "s"})
         for value, port in ((4688, 22), ("4689", "22*"), (4690.0, "ssh"), (True, 22.5))
     ]
-    texts = [one.filter for one in imported(tmp_path, *rules).records]
+    texts = [record.filter for record in imported(tmp_path, *rules).records]
     assert texts == [
         "CASEI(EventID) = CASEI('4688') AND CASEI(Port) = CASEI('22')",
         "CASEI(EventID) = CASEI('4689') AND CASEI(Port) LIKE CASEI('22%')",
@@ -245,7 +247,7 @@ def test_a_large_rule_stays_one_filter_and_is_found_by_its_literals(tmp_path: Pa
     engine.subscribe(record.filter, id="large")
     for i in range(300):
         engine.subscribe(f"other ILIKE '%word{i}%'", id=i)
-    assert [len(one.filters) for one in engine if one.id == "large"] == [1]
+    assert [len(subscription.filters) for subscription in engine if subscription.id == "large"] == [1]
     assert engine.statistics()["namespaces"]["default"]["loose"] == 0
     event = {"Image": "C:\\TOOL7.exe", "CommandLine": "x -OPTION150 y", "User": "root"}
     assert engine.match(event) == ["large"]
@@ -301,7 +303,7 @@ def says(detection: dict[str, Any], event: dict[str, str]) -> bool:
         for key, values in detection[name].items():
             field, *modifiers = key.split("|")
             answers = [
-                fits(event.get(field), modifiers, one) for one in (values if isinstance(values, list) else [values])
+                fits(event.get(field), modifiers, value) for value in (values if isinstance(values, list) else [values])
             ]
             if not (all(answers) if "all" in modifiers else any(answers)):
                 return False
@@ -318,23 +320,23 @@ def says(detection: dict[str, Any], event: dict[str, str]) -> bool:
 
 def check_random_rules(folder: Path, seed: int, n_rules: int, n_events: int) -> None:
     rng = random.Random(seed)
-    rules = list({one["id"]: one for one in (random_rule(rng) for _ in range(n_rules))}.values())
-    found = imported(folder, *rules)
-    assert not found.refused
+    rules = list({drawn["id"]: drawn for drawn in (random_rule(rng) for _ in range(n_rules))}.values())
+    result = imported(folder, *rules)
+    assert not result.refused
     engine = tamis.Engine()
-    for record in found.records:
+    for record in result.records:
         engine.subscribe(record.filter, id=record.id)
     events = [
         {name: "".join(rng.choices((*WORDS, " "), k=rng.randint(0, 4))) for name in FIELDS if rng.random() < 0.8}
         for _ in range(n_events)
     ]
-    table = pa.table({name: pa.array([one.get(name) for one in events], pa.string()) for name in FIELDS})
+    table = pa.table({name: pa.array([event.get(name) for event in events], pa.string()) for name in FIELDS})
     in_table = engine.match_table(table)
     tabled: list[set[Any]] = [set() for _ in events]
     for event, id in zip(in_table.event.tolist(), in_table.ids.of(in_table.rows), strict=True):
         tabled[event].add(id)
     for i, event in enumerate(events):
-        expected = {one["id"] for one in rules if says(one["detection"], event)}
+        expected = {rule["id"] for rule in rules if says(rule["detection"], event)}
         assert set(engine.match(event)) == expected == tabled[i], event
 
 

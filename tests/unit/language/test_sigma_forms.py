@@ -40,12 +40,12 @@ def firing(records: SigmaRecords, event: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=[str(case["detection"])[:60] for case in CASES])
 def test_each_form_fires_as_written(case: dict[str, Any], tmp_path: Path) -> None:
-    found = read(tmp_path, rule(case["detection"]))
-    assert not found.refused
+    result = read(tmp_path, rule(case["detection"]))
+    assert not result.refused
     for event in case["fires"]:
-        assert firing(found, event), (event, found.records[0].filter)
+        assert firing(result, event), (event, result.records[0].filter)
     for event in case["silent"]:
-        assert not firing(found, event), (event, found.records[0].filter)
+        assert not firing(result, event), (event, result.records[0].filter)
 
 
 def test_there_are_cases_of_every_modifier() -> None:
@@ -98,8 +98,8 @@ REFUSED = {
 
 
 def test_rules_without_an_id_that_share_a_title(tmp_path: Path) -> None:
-    found = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}), rule({"s": {"f": "b"}, "condition": "s"}))
-    [refused] = found.refused
+    result = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}), rule({"s": {"f": "b"}, "condition": "s"}))
+    [refused] = result.refused
     assert refused.reason.startswith("it has no id, and a rule in ")
     assert refused.reason.endswith("has its title (A rule) as the id; give this rule an id")
 
@@ -107,17 +107,17 @@ def test_rules_without_an_id_that_share_a_title(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_said_is_refused_by_name(name: str, tmp_path: Path) -> None:
     document, reason = REFUSED[name]
-    found = read(tmp_path, document)
-    assert not found.records
-    assert [reason in refused.reason for refused in found.refused] == [True], found.refused
+    result = read(tmp_path, document)
+    assert not result.records
+    assert [reason in refused.reason for refused in result.refused] == [True], result.refused
 
 
 def test_placeholders_that_are_not_listed_may_have_values_together(tmp_path: Path) -> None:
     (tmp_path / "fields.toml").write_text('[placeholders]\n"*" = ["*"]\nhosts = ["lab-*"]\n')
     detection = {"s": {"User|expand": "%admins%", "Host|expand": "%hosts%"}, "condition": "s"}
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rule(detection)))
-    found = read_sigma_rules([tmp_path / "rules.yml"], read_fields(tmp_path / "fields.toml"))
-    assert [record.filter for record in found.records] == ["CASEI(Host) LIKE CASEI('lab-%') AND User IS NOT NULL"]
+    result = read_sigma_rules([tmp_path / "rules.yml"], read_fields(tmp_path / "fields.toml"))
+    assert [record.filter for record in result.records] == ["CASEI(Host) LIKE CASEI('lab-%') AND User IS NOT NULL"]
 
 
 def test_an_empty_file_is_named(tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ def test_documents_share_what_a_global_one_says(tmp_path: Path) -> None:
         {"action": "reset"},
         rule({"s": {"f": "d"}, "condition": "s"}),
     ]
-    found = read(tmp_path, *documents)
-    assert not found.refused
-    assert [record.id for record in found.records] == [id, "Shared (2)", own_id, "A rule"]
-    assert [record.metadata.get("level") for record in found.records] == ["high", "high", "high", None]
-    assert [record.metadata.get("logsource.service") for record in found.records] == ["one", "two", "two", None]
-    assert firing(found, {"f": "a"}) == [id]
-    assert sorted(firing(found, {"f": "b", "g": "c"})) == sorted(["Shared (2)", own_id])
+    result = read(tmp_path, *documents)
+    assert not result.refused
+    assert [record.id for record in result.records] == [id, "Shared (2)", own_id, "A rule"]
+    assert [record.metadata.get("level") for record in result.records] == ["high", "high", "high", None]
+    assert [record.metadata.get("logsource.service") for record in result.records] == ["one", "two", "two", None]
+    assert firing(result, {"f": "a"}) == [id]
+    assert sorted(firing(result, {"f": "b", "g": "c"})) == sorted(["Shared (2)", own_id])
 
 
 @pytest.mark.parametrize(
@@ -163,15 +163,15 @@ def test_a_rule_that_is_longer_than_a_filter_becomes_several(tmp_path: Path) -> 
     hashes = [f"SHA256={number:064x}" for number in range(600)]
     names = [f"name{number}" for number in range(5_000)]
     selections = {"h": {"Hashes|contains": hashes}, "n": {"Name": names}, "f": {"User": "lab"}}
-    found = read(
+    result = read(
         tmp_path,
         rule({**selections, "condition": "(h or n) and not f"}),
         rule({**selections, "condition": "n"}, title="n"),
     )
-    assert not found.refused
-    assert found.n_rules == 2
-    parts = [record for record in found.records if record.metadata.get("rule") == "A rule"]
-    assert len(parts) == len(found.records) - 1 > 1
+    assert not result.refused
+    assert result.n_rules == 2
+    parts = [record for record in result.records if record.metadata.get("rule") == "A rule"]
+    assert len(parts) == len(result.records) - 1 > 1
     assert [record.id for record in parts] == [f"A rule (part {n})" for n in range(1, len(parts) + 1)]
     engine = tamis.Engine()
     for record in parts:
@@ -185,8 +185,8 @@ def test_a_rule_that_is_longer_than_a_filter_becomes_several(tmp_path: Path) -> 
 
 def test_a_rule_without_a_list_that_could_be_cut_is_refused(tmp_path: Path) -> None:
     filters = [f"\\folder{number:0200}" for number in range(100)]
-    found = read(tmp_path, rule({"s": {"f": "a"}, "x": {"g|contains": filters}, "condition": "s and not x"}))
-    assert ["characters of filter text" in refused.reason for refused in found.refused] == [True]
+    result = read(tmp_path, rule({"s": {"f": "a"}, "x": {"g|contains": filters}, "condition": "s and not x"}))
+    assert ["characters of filter text" in refused.reason for refused in result.refused] == [True]
 
 
 @pytest.mark.parametrize(
@@ -203,5 +203,5 @@ def test_a_rule_without_a_list_that_could_be_cut_is_refused(tmp_path: Path) -> N
     ids=str,
 )
 def test_metadata_of_a_wrong_form_keeps_no_rule_out(odd: dict[str, Any], tmp_path: Path) -> None:
-    found = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}, **odd))
-    assert [record.id for record in found.records] == ["5" if "id" in odd else "A rule"]
+    result = read(tmp_path, rule({"s": {"f": "a"}, "condition": "s"}, **odd))
+    assert [record.id for record in result.records] == ["5" if "id" in odd else "A rule"]

@@ -86,11 +86,11 @@ COLUMNS: list[Any] = [
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(getattr(column, "type", type(column)))[:40])
 def test_a_column_says_what_its_values_say(column: Any) -> None:
     read = column_from("a", TEXT, column)
-    given = column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
+    values = column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else list(column)
     assert not read.bad
     assert read.present.tolist() == [True, False, True]
     for row in (0, 2):
-        assert read.value(row) == TEXT.canonical(given[row])
+        assert read.value(row) == TEXT.canonical(values[row])
 
 
 def test_a_declared_string_stays_strict() -> None:

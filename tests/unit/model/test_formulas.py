@@ -32,7 +32,7 @@ def double() -> Iterator[None]:
 
 
 def names_of(text: str) -> list[str]:
-    return [one.attribute for filter in compile_text(text, SCHEMA).filters for one in filter.constraints]
+    return [constraint.attribute for filter in compile_text(text, SCHEMA).filters for constraint in filter.constraints]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,10 @@ def test_more_expressions_than_axes_match_as_others_do() -> None:
     for i in range(MOST_FORMULAS + 40):
         engine.subscribe(f"a - {i + 2} * b > 0", id=i)
     events = [{"a": 100, "b": 1}, {"a": 290.5, "b": 1.0}, {"a": 5}]
-    wanted = [[i for i in range(MOST_FORMULAS + 40) if "b" in one and one["a"] > (i + 2) * one["b"]] for one in events]
-    assert [engine.match(one) for one in events] == wanted
+    wanted = [
+        [i for i in range(MOST_FORMULAS + 40) if "b" in event and event["a"] > (i + 2) * event["b"]] for event in events
+    ]
+    assert [engine.match(event) for event in events] == wanted
     columns = {"a": [100.0, 290.5, 5.0], "b": [1.0, 1.0, None]}
     assert [engine.match_table(columns).of(row) for row in range(3)] == wanted
 
@@ -243,8 +245,8 @@ def test_a_function_of_text_is_found_by_its_result() -> None:
             engine.subscribe("first(s) IS NULL", id=4)
             events = [{"s": "abc", "t": "ax"}, {"s": "xyz", "t": ""}, {"s": "", "t": "a"}, {}]
             wanted = [[1, 3], [2], [4], [4]]
-            assert [engine.match(one) for one in events] == wanted, matcher
-            columns = {"s": [one.get("s") for one in events], "t": [one.get("t") for one in events]}
+            assert [engine.match(event) for event in events] == wanted, matcher
+            columns = {"s": [event.get("s") for event in events], "t": [event.get("t") for event in events]}
             assert [engine.match_table(columns).of(row) for row in range(4)] == wanted, matcher
     finally:
         tamis.unregister_function("first")
@@ -292,9 +294,9 @@ def test_a_process_that_does_not_know_a_function_refuses_it(double: None) -> Non
 def test_explanations_show_all_attributes() -> None:
     engine = tamis.Engine(SCHEMA)
     engine.subscribe("a > b + 1 AND c < 5", id="x")
-    told = str(engine.explain({"a": 3, "c": 1}, "x"))
-    assert "unknown: a is 3, b is missing" in told
-    assert "yes: c is 1" in told
+    explanation = str(engine.explain({"a": 3, "c": 1}, "x"))
+    assert "unknown: a is 3, b is missing" in explanation
+    assert "yes: c is 1" in explanation
 
 
 def test_days_are_compared() -> None:

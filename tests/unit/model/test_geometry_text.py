@@ -72,7 +72,12 @@ def test_what_cannot_be_nested_is_read_as_geos_reads_it(text: str, byte_order: i
 
 def test_a_column_is_read_at_once_and_leaves_out_what_may_be_nested() -> None:
     point, ring = shapely.Point(1, 2), shapely.box(0, 0, 1, 1)
-    values = [b"x", *(shapely.to_wkb(one, byte_order=order) for one in (point, ring) for order in (0, 1)), None, b""]
+    values = [
+        b"x",
+        *(shapely.to_wkb(shape, byte_order=order) for shape in (point, ring) for order in (0, 1)),
+        None,
+        b"",
+    ]
     nested = [
         shapely.GeometryCollection([point]).wkb,
         shapely.MultiPoint([point]).wkb,

@@ -64,8 +64,8 @@ def test_true_and_false() -> None:
 
 
 def test_a_pattern_with_wildcards_inside_stays_a_pattern() -> None:
-    [one] = compile_text("name LIKE '%a' AND name IS NOT NULL", SCHEMA).filters
-    assert one.constraints == (Like("name", "%a"),)
+    [only] = compile_text("name LIKE '%a' AND name IS NOT NULL", SCHEMA).filters
+    assert only.constraints == (Like("name", "%a"),)
 
 
 @given(nodes)
@@ -109,21 +109,21 @@ class TestSize:
     @pytest.mark.parametrize("pairs", [8, 9, 40])
     def test_too_many_filters_stay_a_tree_behind_the_hull(self, pairs: int) -> None:
         text = " AND ".join(f"(x = {i} OR y = {i} OR name = '{i}')" for i in range(pairs)) + " AND x < 5"
-        one = compile_text(text, SCHEMA)
-        assert len(one.filters) <= MAX_FILTERS
+        subscription = compile_text(text, SCHEMA)
+        assert len(subscription.filters) <= MAX_FILTERS
         for event in ({"x": 0, "name": "1"}, {"x": 0, "y": 1, "name": "2"}, {"x": 7}):
             want = all(event.get("x") == i or event.get("y") == i or event.get("name") == str(i) for i in range(pairs))
-            assert matches_subscription(SCHEMA.event(event), one) == (want and event["x"] < 5)
+            assert matches_subscription(SCHEMA.event(event), subscription) == (want and event["x"] < 5)
 
     @pytest.mark.parametrize(("first", "second"), [("", ".5"), (".5", "")])
     def test_the_hull_of_a_tree(self, first: str, second: str) -> None:
         """The hull holds both alternatives, whichever is the wider one."""
         parts = [f"((x > {i}{first} AND y <> {i}) OR (x > {i}{second} AND name <> '{i}'))" for i in range(1, 12)]
-        [one] = compile_text(" AND ".join(parts), SCHEMA).filters
-        assert one.rest is not None
-        assert [c.attribute for c in one.constraints] == ["x"]
-        assert 11.5 in one.allowed("x")
-        assert 5 not in one.allowed("x")
+        [only] = compile_text(" AND ".join(parts), SCHEMA).filters
+        assert only.rest is not None
+        assert [c.attribute for c in only.constraints] == ["x"]
+        assert 11.5 in only.allowed("x")
+        assert 5 not in only.allowed("x")
 
     @pytest.mark.parametrize(
         "text",
@@ -173,6 +173,6 @@ def test_what_cannot_be_meant(text: str, problem: str, position: int) -> None:
 
 
 def test_the_present_flag_survives_a_union() -> None:
-    [one] = compile_text("x < 1 OR x >= 1", SCHEMA).filters
-    assert one.constraints == (Values("x", PRESENT),)
-    assert not matches_subscription({}, Subscription(0, (one,)))
+    [only] = compile_text("x < 1 OR x >= 1", SCHEMA).filters
+    assert only.constraints == (Values("x", PRESENT),)
+    assert not matches_subscription({}, Subscription(0, (only,)))

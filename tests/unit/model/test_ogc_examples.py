@@ -47,7 +47,7 @@ SCHEMAS = {name: Schema({"n1": kind}) for name, (kind, _) in DECLARED.items()}
 
 def accepted(form: str) -> list[str]:
     """Return the examples of a form that are accepted; the others must be refused for the expected reason."""
-    found = []
+    examples = []
     for name, forms in FORMS.items():
         if form not in forms:
             continue
@@ -57,8 +57,8 @@ def accepted(form: str) -> list[str]:
                 engine.subscribe(forms[form])
         else:
             engine.subscribe(forms[form])
-            found.append(name)
-    return found
+            examples.append(name)
+    return examples
 
 
 @pytest.mark.parametrize(("form", "n_accepted", "n_all"), [("text", 115, 120), ("json", 104, 109)])

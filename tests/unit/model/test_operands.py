@@ -59,7 +59,7 @@ def test_geojson_operands() -> None:
 
 
 def _lists(value: object) -> object:
-    return [_lists(one) for one in value] if isinstance(value, tuple) else value
+    return [_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 @pytest.mark.parametrize("function", ["RCC_MEETS", "RCC_INSIDE", "RCC_DISJOINT"])
@@ -92,7 +92,7 @@ def test_a_ring_across_the_antimeridian_is_refused(ring: str) -> None:
         Engine(SCHEMA).match({"area": f"POLYGON(({ring}))"})
     many = [f"POLYGON(({ring}))"] * 200
     with pytest.raises(EventError, match="antimeridian"):
-        Engine(SCHEMA).match_table({"area": np.array([shapely.from_wkt(one) for one in many])})
+        Engine(SCHEMA).match_table({"area": np.array([shapely.from_wkt(text) for text in many])})
 
 
 def test_what_only_looks_like_it_is_accepted() -> None:
@@ -110,14 +110,14 @@ def test_what_only_looks_like_it_is_accepted() -> None:
 
 def test_relation_takes_every_form_and_names_what_it_refuses() -> None:
     square = shapely.box(0, 0, 4, 4)
-    for one in (
+    for array in (
         square,
         square.wkt,
         square.wkb,
         {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]]},
     ):
-        assert relation(one, square) == "equals"
-        assert relations([one], square).tolist() == [3]
+        assert relation(array, square) == "equals"
+        assert relations([array], square).tolist() == [3]
     assert relation((2, 2), square) == "inside"
     assert relation(RING, square) == "overlaps"
     with pytest.raises(ModelError, match="holes"):

@@ -57,10 +57,10 @@ class Version(tamis.DiscreteType):
         """Return a number that keeps the order."""
         parts: Any = value.parts if isinstance(value, Release) else None
         if isinstance(value, str):
-            found = _VERSION.fullmatch(value)
-            if found is None:
+            match = _VERSION.fullmatch(value)
+            if match is None:
                 raise tamis.UnfitError("expected a version such as 1.22.3")
-            parts = tuple(map(int, found.groups()))
+            parts = tuple(map(int, match.groups()))
         if not isinstance(parts, tuple):
             raise tamis.UnfitError(f"expected a version, not {type(value).__name__}")
         return int(parts[0] * 10**8 + parts[1] * 10**4 + parts[2])
@@ -151,8 +151,8 @@ def test_tables_and_snapshots(tmp_path: Path) -> None:
         "n": [2.0, None, 5.0, 2.0, 1.0, None],
     }
     for source in (pa.table(texts), texts):
-        found = engine.match_table(source)
-        assert [set(found.of(row)) for row in range(len(EVENTS))] == ANSWERS
+        matches = engine.match_table(source)
+        assert [set(matches.of(row)) for row in range(len(EVENTS))] == ANSWERS
     engine.save(tmp_path / "saved")
     loaded = tamis.Engine.load(tmp_path / "saved")
     assert loaded.schema == SCHEMA

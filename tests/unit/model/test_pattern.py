@@ -40,12 +40,12 @@ def test_exact_and_prefix_decide_alone() -> None:
     def law(pattern: str, text: str) -> None:
         read = like_pattern(pattern)
         if read.exact is not None:
-            for one in (text, read.exact):
-                assert textbook(pattern, one) == read.matches(one) == (one == read.exact)
+            for candidate in (text, read.exact):
+                assert textbook(pattern, candidate) == read.matches(candidate) == (candidate == read.exact)
             reached["exact"] += 1
         if read.prefix is not None:
-            for one in (text, read.prefix + text):
-                assert textbook(pattern, one) == read.matches(one) == one.startswith(read.prefix)
+            for candidate in (text, read.prefix + text):
+                assert textbook(pattern, candidate) == read.matches(candidate) == candidate.startswith(read.prefix)
             reached["prefix"] += 1
 
     law()

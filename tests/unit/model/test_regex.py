@@ -53,8 +53,8 @@ def _compare(seed: int, n: int, is_run_in_threads: bool = False) -> None:
             if not text and r"\B" in expression:
                 continue  # Python before 3.14 finds no \B in an empty text
             folded = fold_text(text, machine.fold)
-            found = regex._Tables(machine).run(folded) if is_run_in_threads else machine.matches(folded)
-            assert found == bool(expected.search(text)), (flags + expression, text)
+            answers = regex._Tables(machine).run(folded) if is_run_in_threads else machine.matches(folded)
+            assert answers == bool(expected.search(text)), (flags + expression, text)
     assert too_large <= n / 10_000
 
 

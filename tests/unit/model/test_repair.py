@@ -143,7 +143,7 @@ def test_a_filter_that_was_repaired_is_read_by_the_next_broker() -> None:
     filters = content.compile(text)
     assert neighbour.read_filter(content.write_filter(filters)) == filters
     events = [content.schema.event({"area": point}) for point in [(0, 5), (175, 5), (-175, 5)]]
-    assert [any(matches(event, one) for one in filters) for event in events] == [False, True, True]
+    assert [any(matches(event, filter) for filter in filters) for event in events] == [False, True, True]
 
 
 def test_the_pieces_of_a_cut_are_counted() -> None:
@@ -211,15 +211,15 @@ def test_a_repaired_value_matches_as_the_value_that_shapely_repairs(
 ) -> None:
     """The type repairs both sides; before it, shapely repairs them for an attribute that refuses what is not valid."""
     raw = [shapely.MultiPolygon([shapely.Polygon(ring) for ring in rings]) for rings in (operand, value)]
-    mended = [shapely.make_valid(one, method="structure", keep_collapsed=False) for one in raw]
-    mended = [shapely.union_all(shapely.get_parts(one)) for one in mended]
-    if any(one.is_empty for one in mended):
+    mended = [shapely.make_valid(shape, method="structure", keep_collapsed=False) for shape in raw]
+    mended = [shapely.union_all(shapely.get_parts(shape)) for shape in mended]
+    if any(shape.is_empty for shape in mended):
         return
-    text = [f"S_INTERSECTS(area, {one.wkt})" for one in (raw[0], mended[0])]
+    text = [f"S_INTERSECTS(area, {shape.wkt})" for shape in (raw[0], mended[0])]
     filters = compile_text(text[0], Schema({"area": MENDING})).filters
     event = Schema({"area": MENDING}).event({"area": raw[1]})
     expected = bool(shapely.intersects(mended[1], mended[0]))
-    assert any(matches(event, one) for one in filters) == expected
+    assert any(matches(event, filter) for filter in filters) == expected
     for matcher in ("packed", "linear"):
         engine = tamis.Engine(Schema({"area": MENDING}), matcher)
         engine.subscribe(text[0], id="repaired")

@@ -17,8 +17,8 @@ cuts = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_size=6, uni
 sets = st.builds(ValueSet, cuts, st.booleans(), st.booleans())
 
 
-def points(one: ValueSet) -> set[float | None]:
-    return {point for point in POINTS if point in one}
+def points(value_set: ValueSet) -> set[float | None]:
+    return {point for point in POINTS if point in value_set}
 
 
 @given(sets, sets)
@@ -36,16 +36,16 @@ def test_operations_are_those_of_sets(a: ValueSet, b: ValueSet) -> None:
 @given(st.lists(sets, max_size=5))
 def test_many_at_once_equal_one_by_one(some: list[ValueSet]) -> None:
     union, common = EMPTY, ANYTHING
-    for one in some:
-        union, common = union | one, common & one
+    for values in some:
+        union, common = union | values, common & values
     assert ValueSet.any_of(some) == union
     assert ValueSet.all_of(some) == common
 
 
 @given(sets)
-def test_intervals_rebuild_the_set(one: ValueSet) -> None:
-    rebuilt = ValueSet.any_of([ValueSet.between(start, stop) for start, stop in one.intervals()])
-    assert rebuilt == ValueSet(one.cuts, one.from_below)
+def test_intervals_rebuild_the_set(value_set: ValueSet) -> None:
+    rebuilt = ValueSet.any_of([ValueSet.between(start, stop) for start, stop in value_set.intervals()])
+    assert rebuilt == ValueSet(value_set.cuts, value_set.from_below)
 
 
 def test_present_is_not_everything() -> None:
@@ -78,7 +78,7 @@ def test_the_ends_of_bounded_types() -> None:
 
 
 def test_large_integers_and_floats_stay_apart() -> None:
-    one = ValueSet.between((2**53, 0), (2**53, 1))
-    assert 2**53 in one
-    assert float(2**53) in one
-    assert 2**53 + 1 not in one
+    values = ValueSet.between((2**53, 0), (2**53, 1))
+    assert 2**53 in values
+    assert float(2**53) in values
+    assert 2**53 + 1 not in values

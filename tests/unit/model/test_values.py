@@ -41,7 +41,7 @@ def _sum(a: Decimal, b: Decimal) -> Decimal:
 
 class TestNumber:
     @pytest.mark.parametrize(
-        ("given", "canonical"),
+        ("value", "canonical"),
         [
             (5, 5),
             (2**53 + 1, 2**53 + 1),
@@ -55,16 +55,16 @@ class TestNumber:
             (Decimal("1e30"), 1e30),
         ],
     )
-    def test_accepted(self, given: object, canonical: object) -> None:
-        assert number(given) == canonical
-        assert type(number(given)) is type(canonical)
+    def test_accepted(self, value: object, canonical: object) -> None:
+        assert number(value) == canonical
+        assert type(number(value)) is type(canonical)
 
     def test_minus_zero_is_zero(self) -> None:
         assert math.copysign(1, number(-0.0)) == 1
         assert math.copysign(1, number(Decimal("-0.0"))) == 1
 
     @pytest.mark.parametrize(
-        ("given", "words"),
+        ("value", "words"),
         [
             *((value, "boolean is not a number") for value in (True, np.True_)),
             *((value, "NaN and infinity") for value in (math.nan, math.inf, Decimal("NaN"), Decimal("inf"))),
@@ -75,11 +75,11 @@ class TestNumber:
             (Fraction(1, 3), "not Fraction"),
         ],
     )
-    def test_refused(self, given: object, words: str) -> None:
+    def test_refused(self, value: object, words: str) -> None:
         with pytest.raises(
             UnfitError, match="expected a number, not|boolean is not a number|NaN and infinity|outside int64 and uint64"
         ):
-            number(given)
+            number(value)
 
     @given(st.lists(DECIMALS, min_size=2, max_size=2))
     def test_the_order_of_decimals_is_kept(self, pair: list[Decimal]) -> None:
@@ -100,7 +100,7 @@ class TestNumber:
 
 class TestTimestamp:
     @pytest.mark.parametrize(
-        ("given", "microseconds"),
+        ("value", "microseconds"),
         [
             ("1970-01-01T00:00:00Z", 0),
             ("1970-01-01t01:00:00+01:00", 0),
@@ -111,11 +111,11 @@ class TestTimestamp:
             (17, 17),
         ],
     )
-    def test_accepted(self, given: object, microseconds: int) -> None:
-        assert Timestamp().canonical(given) == microseconds
+    def test_accepted(self, value: object, microseconds: int) -> None:
+        assert Timestamp().canonical(value) == microseconds
 
     @pytest.mark.parametrize(
-        ("given", "problem"),
+        ("value", "problem"),
         [
             ("yesterday", "expected a timestamp such as"),
             ("2026-02-30T00:00:00Z", "not a valid time"),
@@ -135,9 +135,9 @@ class TestTimestamp:
             ("٢٠٢٦-01-01T00:00:00Z", "expected a timestamp such as"),
         ],
     )
-    def test_refused(self, given: object, problem: str) -> None:
+    def test_refused(self, value: object, problem: str) -> None:
         with pytest.raises(UnfitError, match=problem):
-            Timestamp().canonical(given)
+            Timestamp().canonical(value)
 
     def test_a_zone_gives_meaning_to_times_without_one(self) -> None:
         berlin = Timestamp(zone="Europe/Berlin")
@@ -170,9 +170,9 @@ class TestOthers:
             Boolean().canonical(1)
 
     def test_vectors(self) -> None:
-        found = Vector(2).canonical(np.array([1, 2], np.float32))
-        assert found.dtype == np.float64
-        assert not found.flags.writeable
+        vector = Vector(2).canonical(np.array([1, 2], np.float32))
+        assert vector.dtype == np.float64
+        assert not vector.flags.writeable
         for wrong in (
             [1],
             [1, 2, 3],

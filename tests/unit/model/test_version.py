@@ -25,7 +25,7 @@ def random_version(chance: random.Random) -> str:
 def precedence(a: str, b: str) -> int:
     """Return -1, 0 or 1 by the rules of semver.org, section 11."""
     (core_a, _, pre_a), (core_b, _, pre_b) = a.partition("-"), b.partition("-")
-    numbers_a, numbers_b = ([int(one) for one in core.split(".")] for core in (core_a, core_b))
+    numbers_a, numbers_b = ([int(number) for number in core.split(".")] for core in (core_a, core_b))
     if numbers_a != numbers_b:
         return -1 if numbers_a < numbers_b else 1
     if not pre_a or not pre_b:

@@ -66,8 +66,8 @@ def test_many_values_are_read_again(name: str) -> None:
 )
 def test_booleans_in_lists_reach_the_next_broker(event: dict[str, Any], text: str) -> None:
     """They were written as ``b1``, which the next broker took for a string."""
-    here, there = Content(), Content()
+    here, other = Content(), Content()
     payload = here.write_event(event)
-    (filter,) = there.compile(text)
-    assert matches(there.read_event(payload), filter)
+    (filter,) = other.compile(text)
+    assert matches(other.read_event(payload), filter)
     assert payload_as_json(payload, here.schema) == event

@@ -46,9 +46,9 @@ SCHEMA = Schema(
 )
 def test_events_come_back_exactly(raw: dict[str, Any]) -> None:
     content = Content(SCHEMA)
-    there, back = SCHEMA.event(raw), content.read_event(content.write_event(raw))
-    assert there.keys() == back.keys()
-    for name, value in there.items():
+    event, back = SCHEMA.event(raw), content.read_event(content.write_event(raw))
+    assert event.keys() == back.keys()
+    for name, value in event.items():
         other = back[name]
         if isinstance(value, np.ndarray):
             assert np.array_equal(value, other)  # type: ignore[arg-type]

@@ -23,21 +23,21 @@ class Echo:
     """A core that notes what it receives, keeps it, and answers what ends with a question mark."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
 
     def handle(self, message: Any, *, sender: Link, now: float) -> list[Effect]:
         if str(message).startswith("forbidden"):
             raise RemoteProtocolError(sender, message)
-        self.heard.append(message)
+        self.received.append(message)
         if isinstance(message, LinkUp):
-            return [Send(sender, one) for one in message.unacknowledged]
-        kept: list[Effect] = [Persist(("received", str(len(self.heard))), str(message).encode())]
+            return [Send(sender, pending) for pending in message.unacknowledged]
+        kept: list[Effect] = [Persist(("received", str(len(self.received))), str(message).encode())]
         if sender == "":
             return [*kept, Send("b" if message.startswith("to b") else "a", message)]
         return [*kept, Send(sender, "yes")] if message.endswith("?") else kept
 
     def restore(self, stored: Mapping[Key, bytes], *, now: float) -> list[Effect]:
-        self.heard = [stored[key].decode() for key in sorted(stored) if key[0] == "received"]
+        self.received = [stored[key].decode() for key in sorted(stored) if key[0] == "received"]
         return []
 
     def check_invariants(self) -> None: ...
@@ -90,8 +90,8 @@ class Pair:
         self.wires[name].owes_answer |= bool(transaction.links)
         return transaction
 
-    def heard(self, name: str) -> list[str]:
-        return [one for one in self.nodes[name].core.heard if isinstance(one, str)]
+    def received(self, name: str) -> list[str]:
+        return [message for message in self.nodes[name].core.received if isinstance(message, str)]
 
 
 def other(name: str) -> str:
@@ -103,8 +103,8 @@ def test_messages_arrive_in_order_and_answers_come_back() -> None:
     for text in ("to b 1", "to b 2?", "to b 3"):
         pair.submit("a", text)
         pair.exchange()
-    assert pair.heard("b") == ["to b 1", "to b 2?", "to b 3"]
-    assert "yes" in pair.heard("a")
+    assert pair.received("b") == ["to b 1", "to b 2?", "to b 3"]
+    assert "yes" in pair.received("a")
     assert not [key for disk in pair.disks.values() for key in disk if key[0] == "out"]
 
 
@@ -117,7 +117,7 @@ def test_what_a_wire_lost_is_sent_again_on_the_next_and_what_came_is_taken_once(
     for frame in pair.frames("a"):
         pair.nodes["b"].receive(encode_frame(frame), link="a", now=0.0)  # it breaks with the acknowledgement
     pair.connect()
-    assert pair.heard("b") == ["to b lost", "to b came"]
+    assert pair.received("b") == ["to b lost", "to b came"]
     assert not pair.nodes["a"].ends["b"].outbox
 
 
@@ -135,7 +135,7 @@ def test_a_refused_message_of_a_new_life_leaves_memory_and_disk_alike() -> None:
     assert [int(key[2]) for key in disk if key[0] == "out"] == [end.sent] == [1]
     assert records.LINK.find(disk, "b") == records.LinkPosition(2, 0, 1)
     assert pair.receive("a", Frame(2, 1, 1, 0, b"well")).fault is None  # the same number again
-    assert pair.heard("a")[-1] == "well"
+    assert pair.received("a")[-1] == "well"
 
 
 def test_an_acknowledgement_of_what_was_never_sent_breaks_the_protocol() -> None:
@@ -167,7 +167,7 @@ def test_a_restart_with_the_disk_loses_nothing() -> None:
     pair.commit("a", pair.nodes["a"].start(5.0))
     pair.connect()
     assert pair.nodes["a"].epoch == 1
-    assert pair.heard("b") == ["to b"]
+    assert pair.received("b") == ["to b"]
 
 
 def test_a_restart_without_the_disk_is_a_new_life() -> None:
@@ -177,9 +177,9 @@ def test_a_restart_without_the_disk_is_a_new_life() -> None:
     pair.nodes["a"] = Node(Echo(), ["b"], CODEC, 2)
     pair.commit("a", pair.nodes["a"].start(5.0))
     pair.connect()
-    last = [one for one in pair.nodes["b"].core.heard if isinstance(one, LinkUp)][-1]
+    last = [message for message in pair.nodes["b"].core.received if isinstance(message, LinkUp)][-1]
     assert last.unacknowledged == ("a?",)
-    assert pair.heard("a") == ["a?"]
+    assert pair.received("a") == ["a?"]
 
 
 def test_a_frame_of_a_former_life_is_ignored() -> None:
@@ -190,7 +190,7 @@ def test_a_frame_of_a_former_life_is_ignored() -> None:
     pair.commit("a", pair.nodes["a"].start(5.0))
     pair.connect()
     assert pair.nodes["b"].receive(encode_frame(frame), link="a", now=6.0) == Transaction()
-    assert pair.heard("b") == []
+    assert pair.received("b") == []
 
 
 def test_a_new_link_has_a_cursor_and_is_added_once() -> None:

@@ -52,7 +52,7 @@ def test_a_farewell_does_not_end_a_later_adoption() -> None:
     """A join that is said twice is adopted twice; between the two the child may have moved on, and come back."""
     parent = new_seat("p/0", "c/0")
     join = m.Insert("p/0", "x/0", 0, "x/0", 0, BOX.tobytes())
-    places = [one.place for _ in range(2) for one in hear(parent, join) if isinstance(one, m.Adopted)]
+    places = [reply.place for _ in range(2) for reply in hear(parent, join) if isinstance(reply, m.Adopted)]
     assert places[0] < places[1]
     hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, places[0]))
     assert "x/0" in parent.levels[0]
@@ -98,8 +98,10 @@ def test_a_growth_is_told_again_until_the_root_has_answered() -> None:
     for _ in range(2):  # the first is lost, and a round says it again
         repair.check(child, None)
         handlers.settle(child)
-        [report] = [one for one in child.take_mail() if isinstance(one, m.MbrReport)]
-    assert [(one.to, one.origin) for one in hear(parent, report) if isinstance(one, m.MbrReport)] == [("root/0", "x/0")]
+        [report] = [mail for mail in child.take_mail() if isinstance(mail, m.MbrReport)]
+    assert [(reply.to, reply.origin) for reply in hear(parent, report) if isinstance(reply, m.MbrReport)] == [
+        ("root/0", "x/0")
+    ]
     assert not child.growth.is_known
     hear(child, m.Grown("x/0", "root/0", 0, report.number))
     assert child.growth.is_known
@@ -131,8 +133,8 @@ def test_what_its_publisher_is_done_with_is_not_delivered_again() -> None:
     delivered = []
     for event in (published(1), published(2, floor=2), published(1)):
         forward = coming_down("alice/0", event=event)
-        delivered += [one for one in core.handle(forward, sender="root", now=0.0) if isinstance(one, Deliver)]
-    assert [one.message.event.id.seq for one in delivered] == [1, 2]
+        delivered += [effect for effect in core.handle(forward, sender="root", now=0.0) if isinstance(effect, Deliver)]
+    assert [effect.message.event.id.seq for effect in delivered] == [1, 2]
 
 
 def test_an_old_attempt_is_answered_by_its_number() -> None:
@@ -151,7 +153,7 @@ def test_a_late_copy_tells_of_children_that_moved_on() -> None:
         parent.up.name = "root/0"
         hear(parent, m.Detach("p/0", "x/0", 0, "x/0", 0, 0))
         late = msgspec.structs.replace(coming_down("p/0", level=1), again=again)
-        complete += [one.complete for one in hear(parent, late) if isinstance(one, m.Receipt)]
+        complete += [reply.complete for reply in hear(parent, late) if isinstance(reply, m.Receipt)]
     assert complete == [True, False]
 
 
@@ -159,10 +161,14 @@ def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
     seat = new_seat("x/0", "c/0")
     seat.up.name = "p/0"
     lower, upper = (
-        [one for one in hear(seat, coming_down("x/0", level=level)) if isinstance(one, m.Forward) and one.to == "p/0"]
+        [
+            reply
+            for reply in hear(seat, coming_down("x/0", level=level))
+            if isinstance(reply, m.Forward) and reply.to == "p/0"
+        ]
         for level in (2, 3)
     )
-    tokens = {one.token for one in (*lower, *upper)}
+    tokens = {forward.token for forward in (*lower, *upper)}
     assert len(tokens) == 2
     copy = seat.events.copies.read(published().id)
     assert copy is not None
@@ -174,13 +180,15 @@ def test_two_nodes_in_other_hands_are_answered_one_by_one() -> None:
 def test_an_event_is_complete_when_all_children_say_so(incomplete: str | None) -> None:
     seat = new_seat("x/0", "c/0", "d/0")
     seat.up.name = "root/0"
-    forwards = [one for one in hear(seat, coming_down("x/0", level=1)) if isinstance(one, m.Forward)]
-    assert [one.to for one in forwards] == ["c/0", "d/0"]
-    said: list[m.SeatMessage] = []
-    for one in forwards:
-        assert not said
-        said = hear(seat, m.Receipt("x/0", one.to, 0, published().id, 1, one.token, one.to != incomplete))
-    assert [one.complete for one in said if isinstance(one, m.Receipt)] == [incomplete is None]
+    forwards = [reply for reply in hear(seat, coming_down("x/0", level=1)) if isinstance(reply, m.Forward)]
+    assert [forward.to for forward in forwards] == ["c/0", "d/0"]
+    replies: list[m.SeatMessage] = []
+    for forward in forwards:
+        assert not replies
+        replies = hear(
+            seat, m.Receipt("x/0", forward.to, 0, published().id, 1, forward.token, forward.to != incomplete)
+        )
+    assert [reply.complete for reply in replies if isinstance(reply, m.Receipt)] == [incomplete is None]
 
 
 def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
@@ -197,7 +205,7 @@ def test_an_event_in_a_circle_of_parents_ends_and_is_not_complete() -> None:
         else:
             mail += hear(left if message.to == "l/0" else right, message)
     assert not mail
-    assert [one.complete for one in answers if isinstance(one, m.Receipt)] == [False]
+    assert [answer.complete for answer in answers if isinstance(answer, m.Receipt)] == [False]
 
 
 def test_what_has_been_idle_for_long_is_forgotten() -> None:
@@ -213,4 +221,4 @@ def test_what_has_been_idle_for_long_is_forgotten() -> None:
     assert list(seat.events.copies) == []
     late = coming_down("alice/0", event=m.PeerEvent(m.EventId("alice", 1, 1), "default", PAYLOAD, 1))
     effects = express.peers["alice"].handle(late, sender="root", now=0.0)
-    assert [type(one) for one in effects] == [Send], "it was delivered once"
+    assert [type(effect) for effect in effects] == [Send], "it was delivered once"

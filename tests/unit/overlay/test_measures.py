@@ -22,7 +22,7 @@ Side = st.one_of(
 
 def boxes(least: int, most: int) -> st.SearchStrategy[np.ndarray]:
     box = st.lists(Side, min_size=2, max_size=2)
-    return st.lists(box, min_size=least, max_size=most).map(lambda found: np.array(found).transpose(0, 2, 1).copy())
+    return st.lists(box, min_size=least, max_size=most).map(lambda corners: np.array(corners).transpose(0, 2, 1).copy())
 
 
 def naive_sizes(box: np.ndarray) -> tuple[float, float]:
@@ -44,14 +44,16 @@ def naive_overlap(a: np.ndarray, b: np.ndarray) -> float:
     return shared
 
 
-def naive_keys(found: np.ndarray, box: np.ndarray, name: str) -> list[tuple[float, ...]]:
+def naive_keys(held: np.ndarray, box: np.ndarray, name: str) -> list[tuple[float, ...]]:
     keys = []
-    for i, one in enumerate(found):
-        grown, size = naive_hull([one, box]), naive_sizes(one)
+    for i, candidate in enumerate(held):
+        grown, size = naive_hull([candidate, box]), naive_sizes(candidate)
         key = (*np.subtract(naive_sizes(grown), size), *size)
         if name == "r*":
-            others = [other for j, other in enumerate(found) if j != i]
-            more = sum(naive_overlap(grown, other) for other in others) - sum(naive_overlap(one, o) for o in others)
+            others = [other for j, other in enumerate(held) if j != i]
+            more = sum(naive_overlap(grown, other) for other in others) - sum(
+                naive_overlap(candidate, o) for o in others
+            )
             key = (more, *key)
         keys.append(key)
     return keys
@@ -59,8 +61,8 @@ def naive_keys(found: np.ndarray, box: np.ndarray, name: str) -> list[tuple[floa
 
 @pytest.mark.parametrize("name", CHOICES)
 @given(boxes(1, 6), boxes(1, 1))
-def test_the_choice_is_a_least_one(name: str, found: np.ndarray, one: np.ndarray) -> None:
-    chosen, keys = CHOICES[name](found, one[0]), naive_keys(found, one[0], name)
+def test_the_choice_is_a_least_one(name: str, held: np.ndarray, box: np.ndarray) -> None:
+    chosen, keys = CHOICES[name](held, box[0]), naive_keys(held, box[0], name)
     assert np.isfinite(keys).all()
     for column in range(len(keys[0])):  # no other is less in a column while it is as good in all before
         rivals = [key for key in keys if np.allclose(key[:column], keys[chosen][:column])]
@@ -68,23 +70,23 @@ def test_the_choice_is_a_least_one(name: str, found: np.ndarray, one: np.ndarray
 
 
 @given(boxes(1, 8))
-def test_the_best_cover_is_the_largest_and_a_coverer_if_there_is_one(found: np.ndarray) -> None:
-    best = best_cover(found)
-    assert naive_sizes(found[best]) == max(map(naive_sizes, found))
-    for one in found:
-        if all(contains(one, other) for other in found):
-            assert naive_sizes(one) == naive_sizes(found[best])
-    assert np.array_equal(hull(found), naive_hull(list(found)))
-    assert np.allclose(sizes(found), [naive_sizes(one) for one in found])
+def test_the_best_cover_is_the_largest_and_a_coverer_if_there_is_one(held: np.ndarray) -> None:
+    best = best_cover(held)
+    assert naive_sizes(held[best]) == max(map(naive_sizes, held))
+    for box in held:
+        if all(contains(box, other) for other in held):
+            assert naive_sizes(box) == naive_sizes(held[best])
+    assert np.array_equal(hull(held), naive_hull(list(held)))
+    assert np.allclose(sizes(held), [naive_sizes(box) for box in held])
 
 
 @pytest.mark.parametrize("name", SPLITS)
 @given(boxes(3, 11), st.data())
-def test_a_split_makes_two_groups_of_enough(name: str, found: np.ndarray, data: st.DataObject) -> None:
-    least = data.draw(st.integers(1, len(found) // 2))
-    clamped = np.maximum(found, 0.0)
+def test_a_split_makes_two_groups_of_enough(name: str, held: np.ndarray, data: st.DataObject) -> None:
+    least = data.draw(st.integers(1, len(held) // 2))
+    clamped = np.maximum(held, 0.0)
     first, second = SPLITS[name](clamped[:, 0], clamped[:, 1], least)
-    assert sorted(first + second) == list(range(len(found)))
+    assert sorted(first + second) == list(range(len(held)))
     assert min(len(first), len(second)) >= least
 
 
@@ -95,9 +97,9 @@ def test_splits_separate_two_clusters() -> None:
 
 
 @given(boxes(4, 7))
-def test_r_star_takes_the_least_overlap_of_its_axis(found: np.ndarray) -> None:
+def test_r_star_takes_the_least_overlap_of_its_axis(held: np.ndarray) -> None:
     """Among the cuts of the axis with the least margins none overlaps less."""
-    clamped = np.maximum(found, 0.0)
+    clamped = np.maximum(held, 0.0)
     first, second = r_star_split(clamped[:, 0], clamped[:, 1], 2)
     got = naive_overlap(naive_hull([clamped[i] for i in first]), naive_hull([clamped[i] for i in second]))
     best_axis, best_margin, overlaps = -1, np.inf, []

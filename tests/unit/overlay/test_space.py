@@ -75,7 +75,7 @@ def test_what_matches_lies_in_the_box(text: str) -> None:
     rng, matched = random.Random(7), 0
     for _ in range(400):
         event = CONTENT.read_event(CONTENT.write_event(random_event(rng)))
-        if any(matches(event, one) for one in filters):
+        if any(matches(event, filter) for filter in filters):
             matched += 1
             assert meets(box[None], SPACE.box_of_event(event))[0]
     assert matched, "the events never met the filter"

@@ -37,27 +37,33 @@ def boxes(table: SubscriptionTable) -> list[Subscription]:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_subscriptions_that_stay_are_those_without_a_cover(seed: int) -> None:
     table = few_boxes(seed, 60)
-    given, kept = boxes(table), {one.id for one in reduce_partition(table).kept}
-    for one in given:
-        covers = [o.id for o in given if o.id != one.id and is_covered(one.filters, o.filters)]
-        equals = [o.id for o in given if is_covered(o.filters, one.filters) and is_covered(one.filters, o.filters)]
-        stays = set(covers) <= set(equals) and one.id == min(equals)
-        assert (one.id in kept) == stays
+    originals, kept = boxes(table), {subscription.id for subscription in reduce_partition(table).kept}
+    for subscription in originals:
+        covers = [o.id for o in originals if o.id != subscription.id and is_covered(subscription.filters, o.filters)]
+        equals = [
+            o.id
+            for o in originals
+            if is_covered(o.filters, subscription.filters) and is_covered(subscription.filters, o.filters)
+        ]
+        stays = set(covers) <= set(equals) and subscription.id == min(equals)
+        assert (subscription.id in kept) == stays
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_union_is_a_proof_and_the_rest_is_no_less(seed: int) -> None:
-    given = boxes(few_boxes(seed, 40, d=2 + seed % 2))
-    result = reduce(given, merge=False)
-    remaining = {one.id: one for one in result.subscriptions}
+    originals = boxes(few_boxes(seed, 40, d=2 + seed % 2))
+    result = reduce(originals, merge=False)
+    remaining = {subscription.id: subscription for subscription in result.subscriptions}
     for id, by in result.subsumed.items():
-        assert find_cover(given[id].filters, [remaining[one].filters[0] for one in by]) is not None
-    union = [one.filters[0] for one in result.subscriptions]
-    assert all(is_covered(one.filters, union) for one in given)
-    for one in result.subscriptions:  # with so few boxes no budget ends: what stays is needed, or has a free axis
-        others = [other.filters[0] for other in result.subscriptions if other.id != one.id]
-        if all(len(other.constraints) == 2 + seed % 2 for other in [*others, one.filters[0]]):
-            assert not is_covered(one.filters, others)
+        assert find_cover(originals[id].filters, [remaining[cover].filters[0] for cover in by]) is not None
+    union = [subscription.filters[0] for subscription in result.subscriptions]
+    assert all(is_covered(subscription.filters, union) for subscription in originals)
+    for (
+        subscription
+    ) in result.subscriptions:  # with so few boxes no budget ends: what stays is needed, or has a free axis
+        others = [other.filters[0] for other in result.subscriptions if other.id != subscription.id]
+        if all(len(other.constraints) == 2 + seed % 2 for other in [*others, subscription.filters[0]]):
+            assert not is_covered(subscription.filters, others)
 
 
 def test_tiles_cover_what_they_tile() -> None:
@@ -94,9 +100,9 @@ def test_the_order_of_a_table_does_not_matter(seed: int) -> None:
     ids = [f"s{i:02}" for i in range(80)]
     order = np.random.default_rng(seed).permutation(80)
     lo, hi = table.corners()
-    one = reduce(SubscriptionTable.from_boxes(table.names, lo, hi, ids=ids))
+    whole = reduce(SubscriptionTable.from_boxes(table.names, lo, hi, ids=ids))
     other = reduce(SubscriptionTable.from_boxes(table.names, lo[order], hi[order], ids=[ids[i] for i in order]))
-    assert one == other
+    assert whole == other
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -108,15 +114,17 @@ def test_boxes_from_a_table_and_from_texts_are_reduced_alike(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_parts_give_what_the_whole_gives(seed: int) -> None:
     rng = random.Random(seed)
-    given = boxes(few_boxes(seed, 90, d=2))
-    given += [replace(one, id=f"n{one.id}", namespace="other") for one in given[:30]]
-    given += [compile_text(f"a0 < {i} OR a1 = {i % 3} OR a0 > {9 - i % 2}", id=f"or{i}") for i in range(4)] * (seed % 2)
-    given.append(compile_text("a0 < 1 AND a0 > 2", id="never"))
-    whole = reduce(given)
-    rng.shuffle(given)
-    parts = [reduce_partition(given[i::3]) for i in range(3)]
+    originals = boxes(few_boxes(seed, 90, d=2))
+    originals += [replace(subscription, id=f"n{subscription.id}", namespace="other") for subscription in originals[:30]]
+    originals += [compile_text(f"a0 < {i} OR a1 = {i % 3} OR a0 > {9 - i % 2}", id=f"or{i}") for i in range(4)] * (
+        seed % 2
+    )
+    originals.append(compile_text("a0 < 1 AND a0 > 2", id="never"))
+    whole = reduce(originals)
+    rng.shuffle(originals)
+    parts = [reduce_partition(originals[i::3]) for i in range(3)]
     assert reduce_partitions(parts) == whole
-    again = reduce_partition([one for part in parts for one in part.kept])
+    again = reduce_partition([subscription for part in parts for subscription in part.kept])
     rest = [replace(part, kept=()) for part in parts]  # what was dropped before, and is still told about
     assert reduce_partitions([again, *rest]) == whole
 
@@ -126,19 +134,19 @@ def test_a_box_that_only_a_union_of_filters_covers_is_asked_again() -> None:
     halves = compile_text("x < 4 OR x >= 4 AND y < 3", id="halves")
     box = compile_text("x BETWEEN 1 AND 3", id="box")
     part = reduce_partition([halves, box])
-    assert [one.id for one in part.others] == ["box"]
+    assert [other.id for other in part.others] == ["box"]
     assert reduce_partitions([part, reduce_partition([wide])]) == reduce([box, halves, wide])
 
 
 def test_only_shared_remainders_are_looked_at(rng: np.random.Generator) -> None:
     lo = rng.integers(0, 4, (300, 3)).astype(float)
     some = ClosedBoxes(lo, lo + rng.integers(0, 3, (300, 3)))
-    found = set(find_shared_remainders(some).tolist())
+    remainders = set(find_shared_remainders(some).tolist())
     sides = np.concatenate((some.lo, some.hi), axis=1)
     for i in range(300):
         rests = [np.delete(sides, [k, k + 3], axis=1) for k in range(3)]
         shares = any((np.delete(rest, i, axis=0) == rest[i]).all(axis=1).any() for rest in rests)
-        assert shares == (i in found)
+        assert shares == (i in remainders)
 
 
 def test_no_boxes_and_one_box() -> None:
@@ -149,7 +157,7 @@ def test_no_boxes_and_one_box() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[str, int, int]] = []
-    reduce(few_boxes(1, 50), progress=lambda *step: told.append(step))
-    assert told
-    assert all(stage == "subsume" and 0 <= done <= total for stage, done, total in told)
+    progress: list[tuple[str, int, int]] = []
+    reduce(few_boxes(1, 50), progress=lambda *step: progress.append(step))
+    assert progress
+    assert all(stage == "subsume" and 0 <= done <= total for stage, done, total in progress)

@@ -59,48 +59,48 @@ def sample(rng: random.Random) -> dict[str, Any]:
 
 
 def matching(event: dict[str, Any], some: Any) -> bool:
-    return any(matches_subscription(event, one) for one in some)
+    return any(matches_subscription(event, subscription) for subscription in some)
 
 
-def check_reasons(result: Reduction, given: dict[SubscriptionId, Subscription]) -> None:
-    remaining = {one.id: one for one in result.subscriptions}
+def check_reasons(result: Reduction, originals: dict[SubscriptionId, Subscription]) -> None:
+    remaining = {subscription.id: subscription for subscription in result.subscriptions}
     assert set(remaining) == {*result.kept, *result.merged}
     for id, by in result.covered.items():
-        assert is_covered(given[id].filters, remaining[by].filters)
+        assert is_covered(originals[id].filters, remaining[by].filters)
     for id, by in result.equivalent.items():
-        assert equivalent(given[id], remaining[by], SCHEMA)
+        assert equivalent(originals[id], remaining[by], SCHEMA)
     for id, some in result.subsumed.items():
         assert len(some) > 1
-        assert is_covered(given[id].filters, [one for by in some for one in remaining[by].filters])
+        assert is_covered(originals[id].filters, [filter for by in some for filter in remaining[by].filters])
     for new, ids in result.merged.items():
         assert len(ids) > 1
-        union = [one for id in ids for one in given[id].filters]
+        union = [filter for id in ids for filter in originals[id].filters]
         assert is_covered(union, remaining[new].filters)
         assert is_covered(remaining[new].filters, union)
-    told = [*result.kept, *result.covered, *result.equivalent, *result.subsumed, *result.impossible]
-    told += [id for ids in result.merged.values() for id in ids]
-    assert sorted(map(str, told)) == sorted(map(str, given))
+    reported = [*result.kept, *result.covered, *result.equivalent, *result.subsumed, *result.impossible]
+    reported += [id for ids in result.merged.values() for id in ids]
+    assert sorted(map(str, reported)) == sorted(map(str, originals))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_union_stays_the_same_and_reasons_are_proofs(seed: int) -> None:
     rng = random.Random(seed)
-    given = {id: compile_text(mixed(rng), SCHEMA, id=id) for id in [*range(40), *(f"s{i}" for i in range(40))]}
-    result = reduce(given.values(), SCHEMA)
+    originals = {id: compile_text(mixed(rng), SCHEMA, id=id) for id in [*range(40), *(f"s{i}" for i in range(40))]}
+    result = reduce(originals.values(), SCHEMA)
     assert result.before == 80
     assert result.after < 80
-    check_reasons(result, given)
+    check_reasons(result, originals)
     for _ in range(400):
         event = SCHEMA.event(sample(rng))
-        assert matching(event, given.values()) == matching(event, result.subscriptions)
+        assert matching(event, originals.values()) == matching(event, result.subscriptions)
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
     rng = random.Random(7)
-    given = [compile_text(mixed(rng), SCHEMA, id=f"{i:03}") for i in range(80)]
-    first = reduce(given, SCHEMA)
-    rng.shuffle(given)
-    assert reduce(given, SCHEMA) == first
+    originals = [compile_text(mixed(rng), SCHEMA, id=f"{i:03}") for i in range(80)]
+    first = reduce(originals, SCHEMA)
+    rng.shuffle(originals)
+    assert reduce(originals, SCHEMA) == first
 
 
 def test_each_reason_once() -> None:
@@ -154,8 +154,8 @@ def test_a_set_of_no_values_is_covered() -> None:
 
 
 def test_never_across_namespaces() -> None:
-    one = compile_text("x < 1", id="a")
-    result = reduce([one, replace(one, id="b", namespace="other"), replace(one, id="c")])
+    subscription = compile_text("x < 1", id="a")
+    result = reduce([subscription, replace(subscription, id="b", namespace="other"), replace(subscription, id="c")])
     assert result.kept == ("a", "b")
     assert result.equivalent == {"c": "a"}
 
@@ -172,16 +172,19 @@ def test_filters_that_end_at_different_times_are_not_merged() -> None:
     assert reduce([low, high]).merged == {}
     together = reduce([low, replace(high, expires=100)])
     assert list(together.merged.values()) == [("high", "low")]
-    assert [one.expires for one in together.subscriptions] == [100]
+    assert [subscription.expires for subscription in together.subscriptions] == [100]
 
 
 def test_one_id_in_two_namespaces() -> None:
     wide, narrow = compile_text("x < 9", id="a"), compile_text("x < 5", id="b")
-    given = [wide, narrow, replace(wide, namespace="other"), replace(narrow, namespace="other", id="c")]
-    result = reduce(given)
+    originals = [wide, narrow, replace(wide, namespace="other"), replace(narrow, namespace="other", id="c")]
+    result = reduce(originals)
     assert result.kept == ("default/a", "other/a")
     assert result.covered == {"b": "default/a", "c": "other/a"}
-    assert [(one.id, one.namespace) for one in result.subscriptions] == [("a", "default"), ("a", "other")]
+    assert [(subscription.id, subscription.namespace) for subscription in result.subscriptions] == [
+        ("a", "default"),
+        ("a", "other"),
+    ]
     merged = reduce(
         [compile_text(f"y = {i}", id=i) for i in (1, 2)]
         + [replace(compile_text(f"y = {i}", id=i), namespace="other") for i in (1, 2)]
@@ -192,9 +195,9 @@ def test_one_id_in_two_namespaces() -> None:
 
 
 def test_errors() -> None:
-    one = compile_text("x < 1", id="a")
+    subscription = compile_text("x < 1", id="a")
     with pytest.raises(DuplicateSubscriptionError, match="'a' exists"):
-        reduce([one, one])
+        reduce([subscription, subscription])
     with pytest.raises(SchemaError, match="attribute 'x': known as a number"):
         reduce({"a": "x < 1", "b": "x = 'one'"})
     assert reduce({}).report().startswith("0 subscriptions -> 0")
@@ -202,23 +205,23 @@ def test_errors() -> None:
 
 def test_no_coverer_is_left_out_of_the_candidates() -> None:
     rng = random.Random(11)
-    given = [compile_text(mixed(rng), SCHEMA, id=i) for i in range(120)]
-    items = [Item(one, SCHEMA) for one in given if one.filters]
+    originals = [compile_text(mixed(rng), SCHEMA, id=i) for i in range(120)]
+    items = [Item(subscription, SCHEMA) for subscription in originals if subscription.filters]
     scan = CandidateFinder(items)
-    for row, (one, found) in enumerate(zip(items, scan.may_cover(items), strict=True)):
-        candidates = {candidate for candidate, _ in found}
-        truth = {i for i, other in enumerate(items) if i != row and is_covered(one.filters, other.filters, 50)}
+    for row, (item, possible) in enumerate(zip(items, scan.may_cover(items), strict=True)):
+        candidates = {candidate for candidate, _ in possible}
+        truth = {i for i, other in enumerate(items) if i != row and is_covered(item.filters, other.filters, 50)}
         assert truth <= candidates
-        assert {candidate for candidate, is_sure in found if is_sure} - {row} <= truth
-        assert truth <= set(scan.may_help(row, one))
+        assert {candidate for candidate, is_sure in possible if is_sure} - {row} <= truth
+        assert truth <= set(scan.may_help(row, item))
 
 
 def test_two_thousand_mixed_subscriptions(rng: np.random.Generator) -> None:
     """A few seconds. Counts only: time is for the benchmarks."""
     source = random.Random(int(rng.integers(1 << 30)))
-    given = {i: compile_text(mixed(source), SCHEMA, id=i) for i in range(2_000)}
-    result = reduce(given.values(), SCHEMA)
-    check_reasons(result, given)
+    originals = {i: compile_text(mixed(source), SCHEMA, id=i) for i in range(2_000)}
+    result = reduce(originals.values(), SCHEMA)
+    check_reasons(result, originals)
     assert result.after < 500
 
 
@@ -235,9 +238,9 @@ def test_tables_of_boxes_and_texts() -> None:
 
 def texts_of(result: Reduction, schema: Schema) -> list[str]:
     """Write what remains, and read it back."""
-    written = [format_filters(one.filters, schema) for one in result.subscriptions]
-    for text, one in zip(written, result.subscriptions, strict=True):
-        assert compile_text(text, schema).filters == one.filters
+    written = [format_filters(subscription.filters, schema) for subscription in result.subscriptions]
+    for text, subscription in zip(written, result.subscriptions, strict=True):
+        assert compile_text(text, schema).filters == subscription.filters
     return written
 
 
@@ -289,5 +292,5 @@ def test_what_was_not_decided_is_named() -> None:
     assert (result.kept, result.undecided) == (("apart", "narrow", "wide"), ("narrow",))
     assert result.as_json()["undecided"] == ["narrow"]
     assert "kept, since the proof ran out of its budget\n  narrow" in result.report()
-    told = reduce({**rules, "narrow": f"y ILIKE '%p%' AND {some}"})
-    assert (told.kept, told.undecided) == (("apart", "narrow", "wide"), ())
+    reduced = reduce({**rules, "narrow": f"y ILIKE '%p%' AND {some}"})
+    assert (reduced.kept, reduced.undecided) == (("apart", "narrow", "wide"), ())

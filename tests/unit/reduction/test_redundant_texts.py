@@ -30,5 +30,5 @@ def test_a_covered_rule_is_named_with_its_cover(general: str, special: str) -> N
     engine = tamis.Engine(schema=SCHEMA)
     for id, text in (("special", special), ("general", general), ("other", "t LIKE '%unrelated%'")):
         engine.subscribe(text, id=id)
-    found = reduce([engine.subscription(id) for id in ("special", "general", "other")], SCHEMA)
-    assert {**found.covered} == {"special": "general"}, found
+    reduced = reduce([engine.subscription(id) for id in ("special", "general", "other")], SCHEMA)
+    assert {**reduced.covered} == {"special": "general"}, reduced

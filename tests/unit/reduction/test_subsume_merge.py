@@ -86,9 +86,9 @@ def test_never_across_namespaces_nor_beyond_a_life() -> None:
     a, b = compile_text("x < 9", id="a"), compile_text("x < 5", id="b")
     assert merge(a, replace(b, namespace="other")) is None
     assert merge(replace(a, expires=10), b) is None
-    found = merge(a, replace(b, expires=10))
-    assert found is not None
-    assert found.id == "a"
+    merged = merge(a, replace(b, expires=10))
+    assert merged is not None
+    assert merged.id == "a"
 
 
 @pytest.mark.parametrize("wrong", ["x < 2", b"x", 7])

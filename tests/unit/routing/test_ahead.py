@@ -65,7 +65,7 @@ def readers(effects: list[Effect]) -> list[int | str]:
 
 
 def hops(effects: list[Effect]) -> list[str]:
-    return [one.link for one in effects if isinstance(one, Send) and isinstance(one.message, m.Publish)]
+    return [effect.link for effect in effects if isinstance(effect, Send) and isinstance(effect.message, m.Publish)]
 
 
 def test_a_costly_event_waits_for_its_job_and_others_do_not(bench: Bench) -> None:

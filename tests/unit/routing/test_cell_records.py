@@ -54,7 +54,7 @@ def box(rng: random.Random, id: int, width: float = 30) -> Subscription:
     return compile_text(" AND ".join(sides), SCHEMA, id=id)
 
 
-def asked(core: BrokerCore) -> list[list[list[int]]]:
+def ranges_asked(core: BrokerCore) -> list[list[list[int]]]:
     return [runs.tolist() for _, ranges in core.table.cells.ranges("west") for runs in ranges]
 
 
@@ -78,10 +78,12 @@ def test_a_restart_has_the_ranges_that_were_asked_for(seed: int) -> None:
             plan = table.add(box(rng, number, rng.choice([3, 30, 2_000])))
         write(disk, core.handle(update(number, plan, replace=plan.is_full), sender="west", now=0))
         expected = [runs.tolist() for runs in table.summary.ranges()] if any(map(len, table.summary.ranges())) else []
-        assert asked(core) == expected
+        assert ranges_asked(core) == expected
         again = broker()
-        assert not [one for one in write(dict(disk), again.restore(disk, now=0)) if one.key[0] in ("ranges", "block")]
-        assert asked(again) == expected
+        assert not [
+            record for record in write(dict(disk), again.restore(disk, now=0)) if record.key[0] in ("ranges", "block")
+        ]
+        assert ranges_asked(again) == expected
         assert passed_on(again) == passed_on(core) or not living
         again.check_invariants()
     core.check_invariants()
@@ -100,14 +102,14 @@ def test_ranges_of_other_cells_are_everything_also_after_a_restart_until_a_snaps
     write(disk, core.handle(LinkUp(), sender="west", now=0))
     write(disk, core.handle(update(1, ours.snapshot(), replace=True), sender="west", now=0))
     write(disk, core.handle(update(2, others.snapshot()), sender="west", now=0))
-    assert asked(core) == passed_on(core) == everything
+    assert ranges_asked(core) == passed_on(core) == everything
     again = broker()
     write(disk, again.restore(disk, now=0))
-    assert asked(again) == passed_on(again) == everything
-    for one in (core, again):
-        one.handle(update(3, ours.snapshot(), replace=True), sender="west", now=0)
-        assert asked(one) == passed_on(one) == [runs.tolist() for runs in ours.summary.ranges()]
-        one.check_invariants()
+    assert ranges_asked(again) == passed_on(again) == everything
+    for each in (core, again):
+        each.handle(update(3, ours.snapshot(), replace=True), sender="west", now=0)
+        assert ranges_asked(each) == passed_on(each) == [runs.tolist() for runs in ours.summary.ranges()]
+        each.check_invariants()
 
 
 def test_another_schema_at_a_restart_means_everything_and_the_old_blocks_go() -> None:
@@ -119,7 +121,7 @@ def test_another_schema_at_a_restart_means_everything_and_the_old_blocks_go() ->
     assert [key for key in disk if key[0] == "block"]
     again = broker(OTHER)
     write(disk, again.restore(disk, now=0))
-    assert asked(again) == [space.everything.tolist() for space in CELLS.spaces_of(OTHER)]
+    assert ranges_asked(again) == [space.everything.tolist() for space in CELLS.spaces_of(OTHER)]
     assert not [key for key in disk if key[0] == "block"]
 
 
@@ -132,11 +134,11 @@ def test_the_whole_table_of_an_earlier_format_becomes_blocks() -> None:
     core = broker()
     write(disk, core.restore(disk, now=0))
     expected = [runs.tolist() for runs in table.summary.ranges()]
-    assert asked(core) == expected
+    assert ranges_asked(core) == expected
     write(disk, core.handle(update(2, table.remove(0)), sender="west", now=0))
     again = broker()
     write(disk, again.restore(disk, now=0))
-    assert asked(again) == asked(core) == [runs.tolist() for runs in table.summary.ranges()] != expected
+    assert ranges_asked(again) == ranges_asked(core) == [runs.tolist() for runs in table.summary.ranges()] != expected
 
 
 def test_a_subscription_without_bounds_writes_no_more_than_all_blocks() -> None:
@@ -177,7 +179,7 @@ def test_what_a_neighbour_passes_on_reaches_the_next_as_a_change() -> None:
         core.handle(LinkUp(), sender=link, now=0)
         core.handle(update(1, table.snapshot(), replace=True), sender=link, now=0)
     plan = table.add(box(rng, 1))
-    sent = [one for one in core.handle(update(2, plan), sender="west", now=0) if isinstance(one, Send)]
-    [passed] = [one.message for one in sent if one.link == "east" and isinstance(one.message, m.Update)]
+    sent = [effect for effect in core.handle(update(2, plan), sender="west", now=0) if isinstance(effect, Send)]
+    [passed] = [effect.message for effect in sent if effect.link == "east" and isinstance(effect.message, m.Update)]
     [part] = passed.ranges
     assert RangePlan.from_bytes(part.plan).parts[0].added.tolist() == plan.parts[0].added.tolist()

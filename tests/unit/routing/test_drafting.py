@@ -28,7 +28,7 @@ class Unhurried:
         pass
 
 
-def said(text: str, id: Any, namespace: str = "default") -> m.Subscribe:
+def subscribe(text: str, id: Any, namespace: str = "default") -> m.Subscribe:
     return m.Subscribe(id, msgspec.json.encode(to_json(parse(text))), namespace)
 
 
@@ -53,17 +53,17 @@ def test_texts_of_one_shape_are_not_checked_one_by_one() -> None:
         one_by_one.append(arguments)
         return real(self, *arguments)
 
-    messages = [said(f"a BETWEEN {n} AND {n + 5}", n) for n in range(10 * AT_ONCE)]
+    messages = [subscribe(f"a BETWEEN {n} AND {n + 5}", n) for n in range(10 * AT_ONCE)]
     with mock.patch.object(Checks, "subscription", subscription):
         drafting = draft(*messages)
     assert len(one_by_one) <= AT_ONCE, len(one_by_one)  # the first batch shows the shape
-    assert [one.id for one in drafting.drafts["default"].checked] == list(range(10 * AT_ONCE))
+    assert [subscription.id for subscription in drafting.drafts["default"].checked] == list(range(10 * AT_ONCE))
 
 
 @pytest.mark.parametrize("bad", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 7])
 def test_the_first_row_that_is_refused_is_named(bad: int) -> None:
-    messages = [said(f"a > {n}", n) for n in range(2 * AT_ONCE)]
-    messages[bad] = said("nothing > 1", bad)
+    messages = [subscribe(f"a > {n}", n) for n in range(2 * AT_ONCE)]
+    messages[bad] = subscribe("nothing > 1", bad)
     with pytest.raises(RowError) as refused:
         draft(*messages)
     assert (refused.value.rejection.row, "nothing" in str(refused.value.rejection.error)) == (bad, True)
@@ -71,8 +71,14 @@ def test_the_first_row_that_is_refused_is_named(bad: int) -> None:
 
 def test_namespaces_are_checked_by_themselves_and_long_filters_stay_in_order() -> None:
     long = " OR ".join(f"a = {n}" for n in range(300))
-    messages = [said("a > 1", 1), said("a > 2", 2, "other"), said(long, 3), said("a > 4", 4), said("a > 5", 5, "other")]
+    messages = [
+        subscribe("a > 1", 1),
+        subscribe("a > 2", 2, "other"),
+        subscribe(long, 3),
+        subscribe("a > 4", 4),
+        subscribe("a > 5", 5, "other"),
+    ]
     with mock.patch("tamis.web.endpoints.subscriptions.LONG_FILTER", 1 << 30):
         plain = draft(*messages)
-    assert [one.id for one in plain.drafts["default"].checked] == [1, 3, 4]
-    assert [one.id for one in plain.drafts["other"].checked] == [2, 5]
+    assert [subscription.id for subscription in plain.drafts["default"].checked] == [1, 3, 4]
+    assert [subscription.id for subscription in plain.drafts["other"].checked] == [2, 5]

@@ -71,7 +71,7 @@ def test_a_suspended_client_that_has_gone_is_not_told_its_gap() -> None:
     assert list(edge.backlogs.gaps) == ["c"]
     assert records.GAP.drop("c") in edge.handle(Departed(), sender="c", now=0.0)
     del ends["c"]
-    assert not [one for one in edge.handle(m.Tick(), sender="", now=1.0) if isinstance(one, Send)]
+    assert not [effect for effect in edge.handle(m.Tick(), sender="", now=1.0) if isinstance(effect, Send)]
 
 
 def test_a_queue_that_has_gone_stops_nothing() -> None:
@@ -86,7 +86,9 @@ def test_a_queue_that_has_gone_stops_nothing() -> None:
         Replay("q", "d:q", letters),
         Drop("d:x", (1,)),
     ):
-        [answer] = [one.value for one in edge.handle(Shared(request), sender="", now=0.0) if isinstance(one, Answer)]
+        [answer] = [
+            effect.value for effect in edge.handle(Shared(request), sender="", now=0.0) if isinstance(effect, Answer)
+        ]
         assert answer in (Taken({}), Settled(0, (1,)), Settled(0)), request
 
 
@@ -101,7 +103,7 @@ def test_what_contradicts_the_types_of_a_draft_is_blamed_on_no_subscription() ->
     assert draft is not None
     taught = edge.checks.draft(None, m.Subscribe("n", b'{"op": "=", "args": [{"property": "b"}, 1]}'), rights)
     edge.checks.takes(taught, "default")  # the second one is about a number now
-    requests = tuple((http_link("default", one.id), one) for one in messages)
+    requests = tuple((http_link("default", message.id), message) for message in messages)
     effects = edge.handle(SubscribeFor(requests, rights, drafts={"default": draft}), sender="", now=0.0)
     [answer] = [effect.value for effect in effects if isinstance(effect, Answer)]
     assert isinstance(answer, Rejection)

@@ -55,7 +55,7 @@ def test_no_step_fills_more_than_a_slice(policy: str) -> None:
     assert not core.table.filling
     core.check_invariants()
     assert max(steps) <= 16, steps
-    told = core.table.cells.origins("there") | {
+    origins = core.table.cells.origins("there") | {
         origin for summary in core.table.summaries["there"].values() for origin in summary.members
     }
-    assert len(told) == 200
+    assert len(origins) == 200

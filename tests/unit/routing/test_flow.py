@@ -15,7 +15,7 @@ from tests.unit.routing.test_broker import CONTENT, Middle, entry, event, text, 
 FULL = LinkFull(1_000, 52_000)
 
 
-def asked(broker: Middle) -> None:
+def subscribe_both(broker: Middle) -> None:
     """Let a client behind east subscribe to small x, and bob, a client of this broker, to small y."""
     broker.told(m.Update(2, (entry("eve", 1, "x < 10"),)), "east")
     broker.told(m.Confirm(2), "west")
@@ -24,7 +24,7 @@ def asked(broker: Middle) -> None:
 
 def test_an_event_for_a_full_link_is_refused_and_delivered_nowhere() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     assert broker.told(FULL, "east") == [Send("west", m.Pause())]
     [refusal] = broker.told(m.Publish(event(7, x=1, y=1)), "zoe")
     why = "1,000 messages (52,000 bytes) wait for the way to 'east'; publish it again later"
@@ -34,7 +34,7 @@ def test_an_event_for_a_full_link_is_refused_and_delivered_nowhere() -> None:
 
 def test_events_that_go_elsewhere_are_taken() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     broker.told(FULL, "east")
     assert broker.told(m.Publish(event(x=50, y=1)), "zoe") == [Deliver("bob", m.Delivery(event(x=50, y=1), (1,)))]
     batch = m.PublishBatch((event(1, x=1), event(2, y=1)))
@@ -44,14 +44,14 @@ def test_events_that_go_elsewhere_are_taken() -> None:
 
 def test_an_event_of_a_neighbour_was_accepted_and_goes_on() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     broker.told(FULL, "east")
     assert broker.told(m.Publish(event(x=1)), "west") == [Send("east", m.Publish(event(x=1)))]
 
 
 def test_pauses_travel_away_from_what_is_full() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     assert broker.told(m.Pause(), "east") == [Send("west", m.Pause())]
     [refusal] = broker.told(m.Publish(event(x=1)), "zoe")
     assert refusal.message.reason == "a link behind 'east' is full; publish it again later"
@@ -63,7 +63,7 @@ def test_pauses_travel_away_from_what_is_full() -> None:
 
 def test_all_resumes_when_the_link_is_free() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     broker.told(FULL, "east")
     assert broker.told(LinkFree(), "east") == [Send("west", m.Resume())]
     assert broker.told(m.Publish(event(x=1)), "zoe") == [Send("east", m.Publish(event(x=1)))]
@@ -71,7 +71,7 @@ def test_all_resumes_when_the_link_is_free() -> None:
 
 def test_what_changed_meanwhile_comes_as_one_table() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     broker.told(FULL, "east")
     accepted = Send("bob", m.Status(2, "default", m.State.ACCEPTED))
     assert broker.told(m.Subscribe(2, text("x < 5")), "bob") == [accepted]
@@ -84,7 +84,7 @@ def test_what_changed_meanwhile_comes_as_one_table() -> None:
 
 def test_an_event_is_not_refused_because_of_a_slow_reader() -> None:
     broker = Middle()
-    asked(broker)
+    subscribe_both(broker)
     assert broker.told(FULL, "bob") == []
     assert broker.told(m.Publish(event(y=1)), "zoe") == [Deliver("bob", m.Delivery(event(y=1), (1,)))]
     assert broker.told(LinkFree(), "bob") == []
@@ -95,7 +95,7 @@ def test_a_new_life_of_a_neighbour_has_asked_for_nothing() -> None:
     broker.told(m.Pause(), "east")
     broker.told(m.Pause(), "west")
     effects = broker.told(LinkUp((m.Pause(),)), "east")
-    assert [one.message for one in effects if not isinstance(one.message, m.Update)] == [m.Pause(), m.Resume()]
+    assert [effect.message for effect in effects if not isinstance(effect.message, m.Update)] == [m.Pause(), m.Resume()]
     assert (list(broker.flow.paused), broker.flow.pausing) == (["west"], {"east"})
 
 
@@ -103,9 +103,9 @@ def test_a_restart_remembers_who_asked_whom() -> None:
     broker, disk = Middle(), {}
     for link in ("east", "west"):
         disk["link", link] = b""
-    for one in broker.handle(m.Pause(), sender="east", now=0):
-        if isinstance(one, Persist) and one.value is not None:
-            disk[one.key] = one.value
+    for effect in broker.handle(m.Pause(), sender="east", now=0):
+        if isinstance(effect, Persist) and effect.value is not None:
+            disk[effect.key] = effect.value
     again = BrokerCore("middle", dict.fromkeys(("east", "west"), find_policy("covering")), CONTENT)
     assert told(again.restore(disk, now=1)) == []
     assert again.flow.pausing == {"west"}

@@ -29,8 +29,8 @@ NUMBERS: list[Any] = [-2, -1.5, -0.0, 0, 0.5, 1, 1.0, 2, 1e300, 2**53, 2**53 + 1
 def random_condition(rng: random.Random) -> Any:
     """Return a condition, mostly of few shapes; now and then an unusual one."""
     name = rng.choice("aabbst")
-    known: dict[str, list[Any]] = {"s": ["", "x", "y", "x\0"], "t": [{"timestamp": one} for one in MOMENTS]}
-    values = known.get(name, NUMBERS)
+    samples: dict[str, list[Any]] = {"s": ["", "x", "y", "x\0"], "t": [{"timestamp": moment} for moment in MOMENTS]}
+    values = samples.get(name, NUMBERS)
     prop, low, high = {"property": name}, rng.choice(values), rng.choice(values)
     if name == "s":
         return {"op": "=", "args": [prop, low]}
@@ -79,18 +79,22 @@ def test_a_batch_and_a_restart_match_what_each_document_matches(seed: int) -> No
     stored: dict[Key, bytes] = {}
     for start in range(0, len(documents), 100):
         batch = [("c", m.Subscribe(row, documents[row])) for row in range(start, start + 100)]
-        stored |= {one.key: one.value for one in core.subscribe(batch, 0.0) if isinstance(one, Persist) and one.value}
+        stored |= {
+            effect.key: effect.value
+            for effect in core.subscribe(batch, 0.0)
+            if isinstance(effect, Persist) and effect.value
+        }
     again = BrokerCore("here", {}, Content(SCHEMA))
     again.restore(stored, now=0.0)
     for row in rng.sample(range(len(documents)), 20):  # what came as columns can be looked up and removed
-        for one in (core, again):
-            one.handle(m.Unsubscribe(row), sender="c", now=0.0)
-            assert row not in {interest.id for interest in one.table.interests("c").values()}
+        for broker in (core, again):
+            broker.handle(m.Unsubscribe(row), sender="c", now=0.0)
+            assert row not in {interest.id for interest in broker.table.interests("c").values()}
         documents[row] = (
             b'{"op":"and","args":[{"op":"<","args":[{"property":"a"},0]},{"op":">","args":[{"property":"a"},0]}]}'
         )
-    for one in (core, again):
-        one.check_invariants()
+    for broker in (core, again):
+        broker.check_invariants()
     for _ in range(40):
         event = SCHEMA.event(random_event(rng))
         assert readers(core, event) == readers(again, event) == expected(documents, event)
@@ -114,8 +118,10 @@ def test_a_document_that_cannot_be_read_is_refused_alone() -> None:
     good = b'{"op":"<","args":[{"property":"a"},1]}'
     batch = [("c", m.Subscribe(row, b"{" if row == 7 else good)) for row in range(2 * MANY)]
     effects = core.subscribe(batch, 0.0)
-    refused = [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, m.Refusal)]
-    assert [one.subject for one in refused] == ["subscription 7"]
+    refused = [
+        effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, m.Refusal)
+    ]
+    assert [refusal.subject for refusal in refused] == ["subscription 7"]
     assert readers(core, {"a": 0.0}) == set(range(2 * MANY)) - {7}
     assert client_key("c", "default", 7) not in core.table.interests("c")
 

@@ -33,7 +33,7 @@ def full_link() -> tuple[Flow, dict[Key, bytes]]:
     return flow, stored(flow.gaps.take_changes())
 
 
-TOLD = [Send("b", LinkGap("x", FIRST, 2)), Send("b", LinkGap("y", OTHER, 1))]
+REPORTED = [Send("b", LinkGap("x", FIRST, 2)), Send("b", LinkGap("y", OTHER, 1))]
 
 
 def test_a_gap_has_the_first_event_and_the_count_of_each_namespace() -> None:
@@ -41,7 +41,7 @@ def test_a_gap_has_the_first_event_and_the_count_of_each_namespace() -> None:
     assert flow.close_gaps() == []  # it is full still
     del flow.full["b"]
     effects = flow.close_gaps()
-    assert [effect for effect in effects if isinstance(effect, Send)] == TOLD
+    assert [effect for effect in effects if isinstance(effect, Send)] == REPORTED
     assert (stored(effects, disk), flow.is_dropping("b"), flow.close_gaps()) == ({}, False, [])
 
 
@@ -51,7 +51,7 @@ def test_a_gap_is_told_after_a_crash_and_before_the_next_event() -> None:
     flow.restore(disk)
     assert flow.is_dropping("b")  # although nothing waits: an event would overtake the gap
     assert not flow.is_dropping("c")
-    assert [effect for effect in flow.close_gaps() if isinstance(effect, Send)] == TOLD
+    assert [effect for effect in flow.close_gaps() if isinstance(effect, Send)] == REPORTED
     assert not flow.is_dropping("b")
 
 

@@ -25,7 +25,7 @@ MESSAGES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_round_trip(message: m.Message) -> None:
     assert m.decode(m.encode(message), "east") == message
 

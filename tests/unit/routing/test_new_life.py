@@ -25,8 +25,11 @@ def test_a_subscription_that_was_sent_nothing_gets_its_gap() -> None:
     stored = {change.key: change.value for change in changes if change.value is not None}
     begun = {change.key: change.value for change in begin_new_life(stored, ["east"], epoch=9, since=5)}
     assert {key for key in begun if key[0] == "out"} == {("out", quiet, "1"), ("out", busy, "5")}
-    told = {link: records.LINK.layout.decode(value) for (kind, link), value in _links(begun).items()}
-    assert told == {quiet: records.LinkPosition(CLIENT_EPOCH, 0, 1), busy: records.LinkPosition(CLIENT_EPOCH, 0, 5)}
+    records_of_links = {link: records.LINK.layout.decode(value) for (kind, link), value in _links(begun).items()}
+    assert records_of_links == {
+        quiet: records.LinkPosition(CLIENT_EPOCH, 0, 1),
+        busy: records.LinkPosition(CLIENT_EPOCH, 0, 5),
+    }
 
 
 def _links(begun: dict[tuple[str, ...], bytes | None]) -> dict[tuple[str, ...], bytes]:

@@ -118,24 +118,24 @@ def test_policies_with_options_deliver_the_same(text: str) -> None:
     rng = random.Random(text)
     network = tamis.Network(5, find_policy(text), schema=SCHEMA, seed=3)
     clients = [network.attach(f"c{number}") for number in range(5)]
-    asked = {}
+    options = {}
     for number in range(40):
         x, y, width = rng.randrange(100), rng.randrange(100), rng.choice((1, 5, 40))
         either = f"x BETWEEN {x} AND {x + width} AND y BETWEEN {y} AND {y + width}"
         also = rng.choice(("", " OR x > 98", f" OR x = {x}"))
         client = rng.choice(clients)
-        asked[network.subscribe(client, either + also, id=f"s{number}")] = client
+        options[network.subscribe(client, either + also, id=f"s{number}")] = client
     network.run()
     for number in rng.sample(range(40), 12):
-        network.unsubscribe(asked[f"s{number}"], f"s{number}")
+        network.unsubscribe(options[f"s{number}"], f"s{number}")
     network.run()
     for _ in range(60):
         network.publish(rng.choice(clients), {"x": rng.randrange(105), "y": rng.randrange(105)})
     network.run()
-    found = network.statistics()
-    assert (found.lost, found.duplicates) == (0, 0)
-    assert found.delivered > 30
-    assert found.policy == find_policy(text).name
+    statistics = network.statistics()
+    assert (statistics.lost, statistics.duplicates) == (0, 0)
+    assert statistics.delivered > 30
+    assert statistics.policy == find_policy(text).name
 
 
 def summary_of(policy: str, texts: list[str]) -> Summary:
@@ -162,11 +162,11 @@ def test_a_batch_is_simplified_and_placed_at_once() -> None:
     arrivals = [(Origin("alice", str(n)), compile_text(text, id=str(n))) for n, text in enumerate(texts)]
     policy = find_policy("covering")
     strategy, summary = policy.make(), Summary(policy.make())
-    keys, questions = [origin.key for origin, _ in arrivals], Questions([one for _, one in arrivals])
+    keys, questions = [origin.key for origin, _ in arrivals], Questions([question for _, question in arrivals])
     assert strategy.place(keys, questions) is not None
     summary.add_many(arrivals, questions)
     summary.check_invariants(exact=policy.exact)
-    announced = {str(one.id): one.filters for one in summary.contents()}
+    announced = {str(content.id): content.filters for content in summary.contents()}
     assert announced["0"] == compile_text("x < 2 AND y < 3").filters
     assert announced["1"] == arrivals[1][1].filters  # nothing says it with less
     assert announced.keys() == {"0", "1", "2"}
@@ -198,8 +198,8 @@ def naive_gap(runs: list[list[int]], n_keys: int, share: float, most: int) -> in
     """Return the gap by trying all of them."""
     gaps = [after[0] - before[1] - 1 for before, after in itertools.pairwise(runs)]
     if most:
-        return next(gap for gap in range(n_keys) if 1 + sum(one > gap for one in gaps) <= most)
-    fits = [gap for gap in {0, *gaps} if sum(one for one in gaps if one <= gap) <= share * n_keys]
+        return next(gap for gap in range(n_keys) if 1 + sum(width > gap for width in gaps) <= most)
+    fits = [gap for gap in {0, *gaps} if sum(width for width in gaps if width <= gap) <= share * n_keys]
     return max(fits)
 
 
@@ -233,9 +233,9 @@ def test_a_link_takes_options_and_cells_from_the_configuration(tmp_path: Path) -
     )
     first, second = read_config(path).check().links
     assert first.read_policy().name == "zcurve:epsilon=0.2,bits=8"
-    found = second.read_policy().cells
-    assert found is not None
-    assert (found.spaces, found.false_positives) == (cells.spaces, 0.01)
+    read_cells = second.read_policy().cells
+    assert read_cells is not None
+    assert (read_cells.spaces, read_cells.false_positives) == (cells.spaces, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -257,11 +257,11 @@ def test_a_broker_does_not_start_with_wrong_options(link: LinkConfig, words: str
 def test_a_comparison_takes_policies_with_options() -> None:
     content = Content(SCHEMA)
     payloads = [content.write_event({"x": x, "y": x}) for x in range(20)]
-    asked = [(n, {"op": "<", "args": [{"property": "x"}, n]}, "default") for n in range(6)]
-    arguments = {"brokers": 3, "policies": ["zcurve:epsilon=0.4", "mics:axes=x", "drtree"], "subscriptions": asked}
-    found = compared(arguments, content, payloads)
-    assert [row["policy"] for row in found] == ["zcurve:epsilon=0.4", "mics:axes=x", "drtree"]
-    assert {row["lost"] for row in found} == {0}
+    rules = [(n, {"op": "<", "args": [{"property": "x"}, n]}, "default") for n in range(6)]
+    arguments = {"brokers": 3, "policies": ["zcurve:epsilon=0.4", "mics:axes=x", "drtree"], "subscriptions": rules}
+    comparison = compared(arguments, content, payloads)
+    assert [row["policy"] for row in comparison] == ["zcurve:epsilon=0.4", "mics:axes=x", "drtree"]
+    assert {row["lost"] for row in comparison} == {0}
     with pytest.raises(ModelError, match="policies: policy 'zcurve' has no option 'eps'"):
         compared(arguments | {"policies": ["zcurve:eps=1"]}, content, payloads)
 
@@ -270,9 +270,9 @@ def test_a_comparison_takes_events_whose_values_have_another_type() -> None:
     content = Content()
     first = [{"tags": ["a", "b"], "x": 1}, {"tags": {"a": 1}, "x": 2}, {"tags": 7, "x": [3]}, {"o": {"x": {"y": 1}}}]
     payloads = [content.write_event(event) for event in first]
-    asked = [(0, {"op": ">", "args": [{"property": "x"}, 1]}, "default")]
-    found = compared({"brokers": 3, "policies": ["covering"], "subscriptions": asked}, content, payloads)
-    assert [(row["policy"], row["lost"]) for row in found] == [("covering", 0)]
+    rules = [(0, {"op": ">", "args": [{"property": "x"}, 1]}, "default")]
+    comparison = compared({"brokers": 3, "policies": ["covering"], "subscriptions": rules}, content, payloads)
+    assert [(row["policy"], row["lost"]) for row in comparison] == [("covering", 0)]
 
 
 def test_events_before_a_path_had_its_type_are_shown_as_they_were() -> None:

@@ -268,8 +268,8 @@ def test_a_question_with_too_many_proofs_is_answered_by_no(make: Any) -> None:
     for row, pattern in enumerate([*patterns, compile_text("s LIKE '%x%'", schema, id=99)]):
         whole.add(row, pattern)
         bounded.add(row, pattern)
-    asked = compile_text("s LIKE '%x%x%y%'", schema, id="q")
-    assert whole.find_cover(asked) == 10
-    assert bounded.find_cover(asked) is None
+    question = compile_text("s LIKE '%x%x%y%'", schema, id="q")
+    assert whole.find_cover(question) == 10
+    assert bounded.find_cover(question) is None
     every = compile_text("s IS NOT NULL", schema, id="e")
     assert set(bounded.find_covered(every).tolist()) <= set(whole.find_covered(every).tolist())

@@ -29,8 +29,8 @@ def compiled(text: str, id: str = "a") -> Subscription:
 
 
 def one_filter(text: str) -> Filter:
-    [found] = compiled(text).filters
-    return found
+    [filter] = compiled(text).filters
+    return filter
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -48,14 +48,14 @@ def test_the_neighbour_holds_the_union_of_the_members_after_every_step(name: str
             live[origin] = Subscription(origin.key, CONTENT.read_filter(rng.choice(POOL)))
             summary.add(origin, live[origin])
         changes = summary.take_changes()
-        held |= {str(one.id): one for one in changes.announce}
+        held |= {str(content.id): content for content in changes.announce}
         for key in changes.retract:
             del held[key]
         summary.check_invariants(exact=policy.exact)
-        assert held == {str(one.id): one for one in summary.contents()}
-        wanted, told = (union(items.values()) for items in (live, held))
-        assert wanted & ~told == 0
-        assert told == wanted or not policy.exact
+        assert held == {str(content.id): content for content in summary.contents()}
+        wanted, announced = (union(items.values()) for items in (live, held))
+        assert wanted & ~announced == 0
+        assert announced == wanted or not policy.exact
     for origin in sorted(live):
         summary.remove(origin)
     assert len(summary) == 0
@@ -63,15 +63,15 @@ def test_the_neighbour_holds_the_union_of_the_members_after_every_step(name: str
 
 def union(items: object) -> int:
     mask = 0
-    for one in items:  # type: ignore[attr-defined]
-        mask |= mask_of(one.filters)
+    for item in items:  # type: ignore[attr-defined]
+        mask |= mask_of(item.filters)
     return mask
 
 
 def questions_of(arrivals: Sequence[tuple[Origin, Subscription]]) -> Questions:
     reader = Content(SCHEMA)  # one that has not written a document learns its shape
-    columns = reader.read_filters([CONTENT.write_filter(one.filters) for _, one in arrivals]).columns
-    return Questions([one for _, one in arrivals], columns)
+    columns = reader.read_filters([CONTENT.write_filter(subscription.filters) for _, subscription in arrivals]).columns
+    return Questions([subscription for _, subscription in arrivals], columns)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -88,22 +88,22 @@ def test_batches_tell_the_neighbour_no_less_and_no_more(name: str, seed: int) ->
             (origin, Subscription(origin.key, CONTENT.read_filter(rng.choice(POOL)))) for origin in sorted(keys)
         ]
         for source in "pq":  # what one neighbour says has each key once
-            mine = [one for one in arrivals if one[0].source == source]
+            mine = [arrival for arrival in arrivals if arrival[0].source == source]
             summary.add_many(mine, questions_of(mine))
         live |= dict(arrivals)
         while True:
             changes = summary.take_changes()
-            held |= {str(one.id): one for one in changes.announce}
+            held |= {str(content.id): content for content in changes.announce}
             for key in changes.retract:
                 del held[key]
             summary.check_invariants(exact=policy.exact)
-            wanted, told = (union(items.values()) for items in (live, held))
-            assert wanted & ~told == 0
-            assert told == wanted or not policy.exact or summary.is_busy  # an ending group says more for a while
+            wanted, sent = (union(items.values()) for items in (live, held))
+            assert wanted & ~sent == 0
+            assert sent == wanted or not policy.exact or summary.is_busy  # an ending group says more for a while
             if not changes.again and not summary.is_busy:
                 break
             summary.advance()
-        assert held == {str(one.id): one for one in summary.contents()}
+        assert held == {str(content.id): content for content in summary.contents()}
     for origin in sorted(live):
         summary.remove(origin)
     while summary.is_busy:
@@ -116,15 +116,17 @@ def test_a_batch_announces_only_what_nothing_else_in_it_covers() -> None:
     rng, summary = random.Random(5), Summary(POLICIES["covering"].make())
     arrivals = [(Origin("p", f"{n}"), Subscription(f"{n}", CONTENT.read_filter(rng.choice(POOL)))) for n in range(80)]
     summary.add_many(arrivals, questions_of(arrivals))
-    filters = {one.filters for _, one in arrivals}
+    filters = {subscription.filters for _, subscription in arrivals}
     broadest = {
-        one
-        for one in filters
-        if all(is_covered(other, one) for other in filters if is_covered(one, other))  # at most equal ones cover it
+        narrow
+        for narrow in filters
+        if all(
+            is_covered(other, narrow) for other in filters if is_covered(narrow, other)
+        )  # at most equal ones cover it
     }
-    announced = [one.filters for one in summary.contents()]
+    announced = [content.filters for content in summary.contents()]
     assert set(announced) <= broadest
-    assert all(any(is_covered(one, other) for other in announced) for one in filters)
+    assert all(any(is_covered(narrow, other) for other in announced) for narrow in filters)
     assert not any(is_covered(a, b) for a, b in itertools.permutations(announced, 2))
     assert len(summary) < len(arrivals)
 
@@ -156,11 +158,11 @@ def test_beyond_a_few_groups_the_index_takes_over() -> None:
     summary.add(Origin("p", "wide"), compiled("a >= 2", "wide"))
     summary.add(Origin("p", "in"), compiled("a = 5 AND b = 1", "in"))
     summary.check_invariants(exact=True)
-    assert sorted(str(one.id) for one in summary.contents()) == ["0", "1", "wide"]
+    assert sorted(str(content.id) for content in summary.contents()) == ["0", "1", "wide"]
     for number in (2, 3, 4, 5, 0, 1):
         summary.remove(Origin("p", f"{number}"))
     summary.remove(Origin("p", "wide"))
-    assert [str(one.id) for one in summary.contents()] == ["in"]
+    assert [str(content.id) for content in summary.contents()] == ["in"]
     assert Counted.made == 1
 
 
@@ -175,10 +177,10 @@ def test_a_key_that_is_taken_by_another_filter_gets_a_name_of_its_own() -> None:
     summary = Summary(POLICIES["identity"].make())
     summary.add(Origin("p", "k"), compiled("a = 1", "k"))
     summary.add(Origin("q", "k"), compiled("a = 2", "k"))
-    assert sorted(str(one.id) for one in summary.contents()) == ["k", "k@q"]
+    assert sorted(str(content.id) for content in summary.contents()) == ["k", "k@q"]
     summary.remove(Origin("p", "k"))
     summary.check_invariants(exact=True)
-    assert [str(one.id) for one in summary.contents()] == ["k@q"]
+    assert [str(content.id) for content in summary.contents()] == ["k@q"]
 
 
 def test_the_same_key_with_the_same_filter_is_announced_once() -> None:
@@ -194,7 +196,7 @@ def test_the_same_key_with_the_same_filter_is_announced_once() -> None:
         summary.add(Origin(source, "k"), compiled("a = 1", "k"))
     assert len(summary) == 1
     summary.remove(Origin("p", "k"))
-    assert [one.id for one in summary.take_changes().announce] == ["k"]
+    assert [content.id for content in summary.take_changes().announce] == ["k"]
     summary.check_invariants(exact=True)
 
 
@@ -239,13 +241,13 @@ def test_a_covering_index_that_is_not_sound_is_refused() -> None:
     ],
 )
 def test_joining_filters(a: str, b: str, gap: float, joined: str | None) -> None:
-    found = join_filters(one_filter(a), one_filter(b), (lambda _, whole, empty: empty <= gap * whole) if gap else None)
-    if joined is None and found is not None:  # joined, but no gap was filled
-        assert mask_of((found,)) == mask_of(compiled(f"({a}) OR ({b})").filters)
-        assert len(next(c for c in found.constraints).allowed.cuts) > 1  # type: ignore[union-attr]
+    union = join_filters(one_filter(a), one_filter(b), (lambda _, whole, empty: empty <= gap * whole) if gap else None)
+    if joined is None and union is not None:  # joined, but no gap was filled
+        assert mask_of((union,)) == mask_of(compiled(f"({a}) OR ({b})").filters)
+        assert len(next(c for c in union.constraints).allowed.cuts) > 1  # type: ignore[union-attr]
     else:
         wanted = None if joined is None else mask_of(compiled(joined).filters)
-        assert (None if found is None else mask_of((found,))) == wanted
+        assert (None if union is None else mask_of((union,))) == wanted
 
 
 def test_an_unknown_policy_is_refused_with_a_hint() -> None:

@@ -85,7 +85,7 @@ class Broker:
         return self.follow(self.core.restore(self.disk, now=1.0))
 
     def held(self) -> dict[str, bytes]:
-        return {key: one.document for key, one in self.core.table.interests(self.neighbour).items()}
+        return {key: entry.document for key, entry in self.core.table.interests(self.neighbour).items()}
 
     def subscribe(self, id: int, value: int) -> list[Any]:
         return self.take(m.Subscribe(id, equal(value)), "alice")

@@ -26,26 +26,26 @@ def ask(text: str, id: int = 0) -> Subscription:
 
 def some(n: int, seed: int = 5) -> list[Subscription]:
     """Return boxes that are narrow on d, wide on a, and leave b and c open."""
-    rng, found = random.Random(seed), []
+    rng, drawn = random.Random(seed), []
     for id in range(n):
         d, a = rng.randrange(95), rng.randrange(40)
-        found.append(ask(f"d BETWEEN {d} AND {d + 3} AND a >= {a}", id))
-    return found
+        drawn.append(ask(f"d BETWEEN {d} AND {d + 3} AND a >= {a}", id))
+    return drawn
 
 
 @pytest.mark.parametrize("options", [CellOptions(), CellOptions(n_axes=1, n_groups=2)])
 def test_two_stages_say_what_the_filters_say(options: CellOptions) -> None:
-    rng, counters, asked = random.Random(3), Counters(), some(60)
+    rng, counters, subscriptions = random.Random(3), Counters(), some(60)
     table = TwoStageTable(options, counters)
-    for row, one in enumerate(asked):
-        table.add(row, one)
+    for row, subscription in enumerate(subscriptions):
+        table.add(row, subscription)
     for row in range(0, 60, 3):
         table.remove(row)
-    left = [one for row, one in enumerate(asked) if row % 3]
+    left = [subscription for row, subscription in enumerate(subscriptions) if row % 3]
     table.check_invariants()
     for _ in range(200):
         event = {name: rng.randrange(101) for name in "abd"}
-        assert table.matches_any(event) == any(matches_subscription(event, one) for one in left)
+        assert table.matches_any(event) == any(matches_subscription(event, subscription) for subscription in left)
     assert counters.screened == 200
     assert 0 < counters.rejected < 200
     assert counters.filters_spared > 5 * counters.filters_asked > 0
@@ -97,13 +97,15 @@ def test_cells_without_sense(wrong: dict[str, int]) -> None:
 
 def test_fitted_cells_let_fewer_events_through() -> None:
     """The same subscriptions over one link: by the first attribute, which they hardly bound, or by the fitted one."""
-    needless, asked = [], some(10)
+    needless, subscriptions = [], some(10)
     events = [{"a": a, "d": d} for a in range(0, 101, 10) for d in range(101)]
-    wanted = [event for event in events if any(matches_subscription(event, one) for one in asked)]
-    for options in (CellOptions(n_axes=1), CellOptions(n_axes=1).fitted_to(asked)):
+    wanted = [
+        event for event in events if any(matches_subscription(event, subscription) for subscription in subscriptions)
+    ]
+    for options in (CellOptions(n_axes=1), CellOptions(n_axes=1).fitted_to(subscriptions)):
         tables = CellTables(SCHEMA, {"east": options}, options)
-        for one in asked:
-            tables.add("east", Origin("zoe", str(one.id)), one)
+        for subscription in subscriptions:
+            tables.add("east", Origin("zoe", str(subscription.id)), subscription)
         receiver = CellTables(SCHEMA, {"west": options}, options)
         for namespace, plan in tables.take_plans("east"):
             receiver.apply("west", namespace, receiver.read(plan), [])

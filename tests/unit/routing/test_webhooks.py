@@ -59,9 +59,9 @@ class World:
 
     def finish(self, schedule: Schedule) -> None:
         done = [(moment, attempt) for moment, attempt in self.under_way if moment <= self.now]
-        for one in done:
-            self.under_way.remove(one)
-            _, attempt = one
+        for call in done:
+            self.under_way.remove(call)
+            _, attempt = call
             if self.chance.random() < 0.3:
                 schedule.fail(attempt, self.now, self.chance.random())
             else:
@@ -111,7 +111,7 @@ def test_an_endpoint_that_is_down_gets_one_request_at_a_time_and_counts_one_fail
     assert (probe.first, schedule.next(2.0, last=100)) == (5, None)  # other messages show whether it is back
     schedule.succeed(probe)
     again = [schedule.next(2.0, last=100) for _ in range(5)]
-    assert [one and (one.first, one.number) for one in again] == [(1, 2), (2, 2), (3, 2), (4, 2), None]
+    assert [attempt and (attempt.first, attempt.number) for attempt in again] == [(1, 2), (2, 2), (3, 2), (4, 2), None]
 
 
 def test_a_request_that_always_fails_does_not_stop_parallel_ones_until_the_window_is_full() -> None:
@@ -277,8 +277,8 @@ def test_webhooks_are_registered_in_one_step_with_a_record_that_shows_no_secret(
     def change(before: Webhook | None, after: Webhook | None, link: str = "s:1", most: int = 1) -> object:
         request = PutWebhook(link, "webhook set", before, after, "1", "default", None, most)
         effects = hooks.handle(request, trail, now=1.0)
-        stored.update({one.key: one.value for one in effects if isinstance(one, Persist)})
-        [answer] = [one.value for one in effects if isinstance(one, Answer)]
+        stored.update({effect.key: effect.value for effect in effects if isinstance(effect, Persist)})
+        [answer] = [effect.value for effect in effects if isinstance(effect, Answer)]
         return answer
 
     stored: dict[tuple[str, ...], bytes | None] = {}

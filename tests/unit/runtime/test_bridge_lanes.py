@@ -103,7 +103,7 @@ def test_what_the_broker_has_is_settled_and_not_published(made: tuple[_Broker, _
     intake.find("lane", lambda: 0)
     intake._lanes["lane"].seen = 6
     outcomes = run(lambda: intake.publish(chain(7, 9, 11, after=6)))
-    assert [type(one) for one in outcomes] == [Repeated, Repeated, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [Repeated, Repeated, type(None)]
     assert broker.events == [8, 9, 11]
 
 
@@ -112,7 +112,7 @@ def test_a_lost_message_stops_the_lane(made: tuple[_Broker, _System, NumberedInt
     broker, _, intake = made
     intake.find("lane", lambda: 0)
     outcomes = run(lambda: intake.publish(chain(5, 6, after=4)))
-    assert [type(one) for one in outcomes] == [Stale, Stale]
+    assert [type(outcome) for outcome in outcomes] == [Stale, Stale]
     assert broker.events == []
 
 
@@ -124,7 +124,7 @@ def test_a_bridge_that_was_overtaken_reads_again_from_where_the_broker_is(
     run(lambda: intake.publish(chain(1, 2, after=0)))
     broker.last = 10  # another bridge of the same name
     outcomes = run(lambda: intake.publish(chain(3, 20, after=2)))
-    assert {type(one) for one in outcomes} == {Stale}
+    assert {type(outcome) for outcome in outcomes} == {Stale}
     assert system.rewound == [10]
     assert run(lambda: intake.publish(chain(20, after=10))) == [None]
     assert broker.events == [1, 2, 20]

@@ -71,8 +71,8 @@ def address() -> Iterator[Callable[[Callable[[str, bytes], Reply]], Address]]:
         return opened[-1]
 
     yield make
-    for one in opened:
-        one.close()
+    for connection in opened:
+        connection.close()
 
 
 Make = Callable[[Callable[[str, bytes], Reply]], Address]
@@ -105,13 +105,13 @@ def test_commas_separate_addresses_and_each_is_checked() -> None:
 
 def test_when_no_address_serves_each_problem_is_named(address: Make) -> None:
     dead, standby = ReservedPort(), address(lambda *_: STANDBY)
-    said = list[str]()
-    calls = HttpCalls([f"http://127.0.0.1:{dead.number}", standby.url], patience=0.2, on_trouble=said.append)
+    lines = list[str]()
+    calls = HttpCalls([f"http://127.0.0.1:{dead.number}", standby.url], patience=0.2, on_trouble=lines.append)
     with pytest.raises(ConnectionLostError) as error:
         calls.find_number("p")
     problem = f"http://127.0.0.1:{dead.number}: connection refused; {standby.url}: this is a standby"
     assert error.value.problem == f"no answer within 0.2 s: {problem}"
-    assert said == [problem]
+    assert lines == [problem]
 
 
 def test_a_refusal_does_not_lead_to_another_address(address: Make) -> None:

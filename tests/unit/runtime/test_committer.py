@@ -31,7 +31,7 @@ class Disk:
         if self.full_for:
             self.full_for -= 1
             raise DiskFullError("disk")
-        self.commits.append([one.key[0] for one in changes])
+        self.commits.append([change.key[0] for change in changes])
 
     @property
     def keys(self) -> list[str]:

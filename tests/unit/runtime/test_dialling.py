@@ -28,8 +28,8 @@ def sockets_to(port: int) -> list[asyncio.Transport]:
     """Return the open connections of this process to a port of its own."""
     # The type, not isinstance: that would ask a weak proxy whose object is gone, and raise ReferenceError.
     transports = [thing for thing in gc.get_objects() if issubclass(type(thing), asyncio.Transport)]
-    open_transports = [one for one in transports if not one.is_closing()]
-    return [one for one in open_transports if (one.get_extra_info("peername") or ("", 0))[1] == port]
+    open_transports = [transport for transport in transports if not transport.is_closing()]
+    return [transport for transport in open_transports if (transport.get_extra_info("peername") or ("", 0))[1] == port]
 
 
 def test_a_cancelled_closing_handshake_closes_the_socket() -> None:

@@ -31,8 +31,8 @@ def test_all_policies_deliver_the_same(policy: str) -> None:
     assert network.state("alice", "wide") is State.ACTIVE
     network.publish("carol", [{"x": x} for x in (1, 7, 20)])
     network.run()
-    assert [one.event["x"] for one in network.deliveries("alice")] == [1, 7]
-    assert [one.subscriptions for one in network.deliveries("bob")] == [("narrow",)]
+    assert [delivery.event["x"] for delivery in network.deliveries("alice")] == [1, 7]
+    assert [delivery.subscriptions for delivery in network.deliveries("bob")] == [("narrow",)]
     assert network.deliveries("carol") == []
     network.check_invariants()
     row = network.statistics().as_row()
@@ -44,7 +44,7 @@ def test_statistics_tell_which_subscription_suppressed_which() -> None:
     network.subscribe("alice", "x < 10", id="wide")
     network.subscribe("alice", "x < 5", id="narrow")
     network.run()
-    links = {(one.source, one.target): one for one in network.link_statistics()}
+    links = {(link.source, link.target): link for link in network.link_statistics()}
     wide, narrow = '["alice","default","wide"]', '["alice","default","narrow"]'
     assert links["a", "b"].suppressed == {narrow: (wide,)}
     assert (links["a", "b"].announced, links["a", "b"].table_entries, links["b", "a"].announced) == (1, 1, 0)
@@ -97,7 +97,7 @@ def test_a_crash_with_the_disk_and_a_cut_lose_nothing() -> None:
     network.run(seconds=10)
     network.mend("a", "b")
     network.run()
-    assert [one.event["x"] for one in network.deliveries("alice")] == [0, 1, 2, 3, 4]
+    assert [delivery.event["x"] for delivery in network.deliveries("alice")] == [0, 1, 2, 3, 4]
     assert network.statistics().lost == 0
 
 
@@ -114,8 +114,8 @@ def test_a_broker_without_its_disk_is_told_everything_again() -> None:
     assert network.state("bob", 1) is State.ACTIVE
     network.publish("carol", {"x": 2})
     network.run()
-    assert [one.event["x"] for one in network.deliveries("alice")] == [1, 2]
-    assert 2 in [one.event["x"] for one in network.deliveries("bob")]
+    assert [delivery.event["x"] for delivery in network.deliveries("alice")] == [1, 2]
+    assert 2 in [delivery.event["x"] for delivery in network.deliveries("bob")]
 
 
 def test_namespaces_never_cross() -> None:
@@ -147,7 +147,7 @@ def test_a_subscription_may_end_by_itself() -> None:
     assert network.state("alice", "short") is State.CANCELLED
     network.publish("carol", {"x": 2})
     network.run()
-    assert [one.subscriptions for one in network.deliveries("alice")] == [("short", "long"), ("long",)]
+    assert [delivery.subscriptions for delivery in network.deliveries("alice")] == [("short", "long"), ("long",)]
     assert network.statistics().lost == 0
 
 
@@ -225,4 +225,4 @@ def test_a_keyword_outside_of_the_schema_reaches_rules_of_other_brokers(policy: 
         "alice", [{"s": "a", "stranger": "C:\\Mimikatz.exe"}, {"s": "mimikatz"}, {"s": "b", "stranger": "c"}]
     )
     network.run()
-    assert [one.event["s"] for one in network.deliveries("carol")] == ["a", "mimikatz"]
+    assert [delivery.event["s"] for delivery in network.deliveries("carol")] == ["a", "mimikatz"]

@@ -49,7 +49,12 @@ TEXTS = [
 
 def wanted_of(engine: Engine) -> Iterator[_Wanted]:
     """Yield what a broker is to have of an engine."""
-    return (one for space in engine.namespaces() for batch in _subscriptions(engine, space) for one in batch)
+    return (
+        subscription
+        for space in engine.namespaces()
+        for batch in _subscriptions(engine, space)
+        for subscription in batch
+    )
 
 
 def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> None:
@@ -59,11 +64,11 @@ def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> No
     engine.subscribe("n > 99", id=7, namespace="east", expires=later, metadata={"team": "a"})
     engine.save(tmp_path / "saved")
     loaded, content = Engine.load(tmp_path / "saved"), Content(SCHEMA)
-    found = {(one.message.namespace, one.message.id): one for one in wanted_of(loaded)}
-    assert found.keys() == {("default", f"id{i}") for i in range(len(TEXTS))} | {("east", 7)}
+    wanted = {(request.message.namespace, request.message.id): request for request in wanted_of(loaded)}
+    assert wanted.keys() == {("default", f"id{i}") for i in range(len(TEXTS))} | {("east", 7)}
     by_shape = 0
     for i, text in enumerate(TEXTS):
-        message, compiled = found["default", f"id{i}"].message, found["default", f"id{i}"].compiled
+        message, compiled = wanted["default", f"id{i}"].message, wanted["default", f"id{i}"].compiled
         assert m.about(message).text == text
         assert (compiled is None) == bool(message.filter)
         if compiled is None:
@@ -73,7 +78,7 @@ def test_the_messages_of_a_snapshot_say_what_its_texts_say(tmp_path: Path) -> No
         else:
             assert compiled.filters == compile_text(text, SCHEMA).filters
     assert by_shape == 4 * 4  # of six texts of a shape two show it; moments and regions are compiled
-    east = found["east", 7].message
+    east = wanted["east", 7].message
     assert (east.expires, m.about(east).metadata) == (later, {"team": "a"})
 
 
@@ -85,7 +90,7 @@ def test_what_has_ended_is_left_out(tmp_path: Path) -> None:
     engine.save(tmp_path / "saved")
     loaded = Engine.load(tmp_path / "saved")
     time.sleep(0.5)
-    assert [one.message.id for one in wanted_of(loaded)] == [0, 1, 2, 4]
+    assert [request.message.id for request in wanted_of(loaded)] == [0, 1, 2, 4]
 
 
 def test_many_texts_of_two_shapes_become_documents_together(tmp_path: Path) -> None:
@@ -97,11 +102,11 @@ def test_many_texts_of_two_shapes_become_documents_together(tmp_path: Path) -> N
     engine.save(tmp_path / "saved")
     content, by_shape = Content(SCHEMA), 0
     with patch("tamis.model.language.templates.wording.split_text", side_effect=split_text) as split:
-        found = list(wanted_of(Engine.load(tmp_path / "saved")))
-    for text, one in zip(texts, found, strict=True):
-        if one.compiled is None:
+        requests = list(wanted_of(Engine.load(tmp_path / "saved")))
+    for text, request in zip(texts, requests, strict=True):
+        if request.compiled is None:
             by_shape += 1
-            assert content.read_filter(one.message.filter) == compile_text(text, SCHEMA).filters
+            assert content.read_filter(request.message.filter) == compile_text(text, SCHEMA).filters
     assert by_shape >= 80
     assert split.call_count == len(texts)  # a first batch has no shapes yet
     documents = TextDocuments()

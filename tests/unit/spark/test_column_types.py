@@ -40,7 +40,7 @@ def test_a_set_of_several_types_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "there"),
+    ("path", "exists"),
     [
         ("price", True),
         ("price.x", False),
@@ -60,10 +60,10 @@ def test_a_set_of_several_types_is_refused_by_name() -> None:
         ("det", False),
     ],
 )
-def test_a_path_is_there_if_events_may_have_it(path: str, there: bool) -> None:
+def test_a_path_is_there_if_events_may_have_it(path: str, exists: bool) -> None:
     inner = T.StructType().add("n", "long")
     detail = T.StructType().add("state", "string").add("inner", inner)
     detail.add("labels", T.MapType(T.StringType(), T.StringType()))
     events = T.StructType().add("price", "double").add("detail", detail).add("items", T.ArrayType(inner))
     events.add("raw", T.VariantType()).add("dotted.name", "string")
-    assert has_path(events, path) is there
+    assert has_path(events, path) is exists

@@ -10,9 +10,9 @@ from tamis.spark.running.failures import explaining_workers
 
 
 def test_workers_without_tamis_are_told_what_to_do() -> None:
-    told = "Traceback ...\nModuleNotFoundError: No module named 'tamis'\n"
+    text = "Traceback ...\nModuleNotFoundError: No module named 'tamis'\n"
     with pytest.raises(tamis.TamisError, match="set PYSPARK_PYTHON"), explaining_workers():
-        raise PythonException(told)
+        raise PythonException(text)
 
 
 def test_other_failures_of_workers_stay_as_they_are() -> None:

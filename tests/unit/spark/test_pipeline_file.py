@@ -69,14 +69,14 @@ def test_the_example_is_a_pipeline_with_or_without_its_comments(tmp_path: Path) 
 
 def test_names_of_tables_are_not_paths(tmp_path: Path) -> None:
     named = 'format = "table"\npath = "rules"\n'
-    found = read(tmp_path, f'[subscriptions]\n{named}[events]\npath = "e.csv"\n[deliveries]\n{named}')
-    assert found.deliveries is not None
-    assert (found.subscriptions.path, found.deliveries.path) == ("rules", "rules")
-    assert found.events.path == str(tmp_path / "e.csv")
+    pipeline = read(tmp_path, f'[subscriptions]\n{named}[events]\npath = "e.csv"\n[deliveries]\n{named}')
+    assert pipeline.deliveries is not None
+    assert (pipeline.subscriptions.path, pipeline.deliveries.path) == ("rules", "rules")
+    assert pipeline.events.path == str(tmp_path / "e.csv")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("[events\n", "alerts.toml: not TOML: "),
         ('[events]\npath = "e.csv"\n', "alerts.toml: the file needs the table 'subscriptions'"),
@@ -106,10 +106,10 @@ def test_names_of_tables_are_not_paths(tmp_path: Path) -> None:
         (SMALL + '[deliveries]\nformat = "table"\npath = "a b"\n', "'a b' is not the name of a table"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ModelError) as raised:
         read(tmp_path, text)
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
 
 
 def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_numbers_of_tiles_and_their_cells() -> None:
     cells = [np.array([0, 3, 4], np.int32), np.array([0, 2, 1], np.int32)]
     tiles = TILING.number(cells)
     assert len(set(tiles.tolist())) == 3
-    assert [one.tolist() for one in TILING.cells(tiles)] == [one.tolist() for one in cells]
+    assert [cell.tolist() for cell in TILING.cells(tiles)] == [cell.tolist() for cell in cells]
 
 
 def test_every_meeting_pair_has_one_owner_that_holds_both() -> None:
@@ -68,8 +68,8 @@ def test_every_meeting_pair_has_one_owner_that_holds_both() -> None:
         shapely.box(x, y, x + w, y + h)
         for (x, y), (w, h) in zip(corners, generator.integers(0, 3, (60, 2)), strict=True)
     ]
-    events = [one if one.area else shapely.Point(one.bounds[:2]) for one in shapes]
-    table = EventTable.of({"area": [shapely.to_wkb(one) for one in events]}, SCHEMA)
+    events = [shape if shape.area else shapely.Point(shape.bounds[:2]) for shape in shapes]
+    table = EventTable.of({"area": [shapely.to_wkb(event) for event in events]}, SCHEMA)
     places, tiles, low = TILING.of_events(dict(table.columns), len(events))
     where = {(int(event), int(tile)) for event, tile in zip(places, tiles, strict=True)}
     lowest = dict(zip(places.tolist(), low.tolist(), strict=True))

@@ -99,12 +99,12 @@ def tiled(directory: Path, texts: dict[str, str]) -> Path:
         build = TileBuild(place.address, SCHEMA.to_json(), msgspec.json.encode(TILING).decode())
         batch = pa.RecordBatch.from_pylist(rows, schema=ACCEPTED)
         copies = pa.Table.from_batches(spread(iter([batch]), task=build, form=form)).sort_by("tile")
-        told = build_tiles(iter(copies.combine_chunks().to_batches()), task=build)
-        found = [read_tile_part(line) for one in told for line in one.column("part").to_pylist()]
-        parts = {one.tile: [one.part] for one in found}
+        batches = build_tiles(iter(copies.combine_chunks().to_batches()), task=build)
+        parts_built = [read_tile_part(line) for batch in batches for line in batch.column("part").to_pylist()]
+        parts = {part.tile: [part.part] for part in parts_built}
         (place.staging / "tiles.json").write_bytes(msgspec.json.encode(Tiles(TILING, parts, 1.0)))
         state = snapshot.EngineState(SCHEMA, False, "packed", 0)
-        return Path(snapshot.seal(place, state, [one.part for one in found], ["tiles.json"]))
+        return Path(snapshot.seal(place, state, [part.part for part in parts_built], ["tiles.json"]))
 
 
 def matched_in_tiles(version: Path, batch: pa.RecordBatch) -> list[tuple[str, str | None]]:
