@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "deploy")
+DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "deploy")
 MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py", "tests/*.py")
 #: Shows bad phrases.
 EXAMPLES = "tests/test_plain_words.py"

@@ -34,6 +34,7 @@ from tamis.spark import (
     write_rows,
     write_snapshot,
 )
+from tamis.spark.matching.scratch import remove
 from tamis.spark.running.small_files import small_files
 from tamis.spark.tiles.tiles import read_tiles
 from tests.cloud.servers import BUCKET, S3Server, environment
@@ -139,6 +140,19 @@ def test_a_stream_into_a_store(spark: Any, uri: str, tmp_path: Path, monkeypatch
     assert pairs(read_deliveries(spark, f"{uri}/out")) == [(1, "low")]
     assert read_rejected(spark, f"{uri}/out").count() == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "checkpoint", "source"]
+
+
+def test_the_index_of_a_table_of_rules_lies_in_a_store_until_it_is_removed(spark: Any, uri: str) -> None:
+    rules = spark.createDataFrame([("low", "price < 10")], "id string, filter string")
+    events = spark.createDataFrame([(1, 5.0), (2, 50.0)], "event_id long, price double")
+    deliveries = match(events, rules, work=f"{uri}/scratch")
+    [version] = {name.split("/")[0] for name in small_files(f"{uri}/scratch").names()}
+    assert pairs(deliveries) == [(1, "low")]
+    assert pairs(matcher(rules, schema=SCHEMA, work=f"{uri}/scratch").match(events)) == [(1, "low")]
+    assert len({name.split("/")[0] for name in small_files(f"{uri}/scratch").names()}) == 2
+    remove(f"{uri}/scratch/{version}")
+    [other] = {name.split("/")[0] for name in small_files(f"{uri}/scratch").names()}
+    assert other != version
 
 
 def test_a_micro_batch_is_pinned_in_a_store(spark: Any, uri: str, tmp_path: Path) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import difflib
 import inspect
-import shutil
-import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -27,6 +24,7 @@ from tamis.model.types import AttributeType, String
 from tamis.model.values import moment
 from tamis.spark.columns import arrow_form, has_path, id_kind, quoted, require, schema_of, value_names, values_of
 from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
+from tamis.spark.matching.scratch import scratch_location
 from tamis.spark.running.failures import explaining_workers
 from tamis.spark.snapshots.snapshot import write_snapshot
 from tamis.spark.subscriptions.compile import compile_subscriptions
@@ -51,6 +49,7 @@ def match(
     metadata: bool = False,
     now: object = None,
     strict: bool = False,
+    work: str | Path | None = None,
 ) -> DataFrame:
     """Return (event_id, subscription_id) for every subscription that matches an event, once each.
 
@@ -77,6 +76,9 @@ def match(
         Without a schema, an attribute that rules of a DataFrame name and that has no column in the events is missing in
         every event, as in a table that `tamis.Engine.match_table` matches; a warning names it. True: such rules are
         refused.
+    work
+        A directory or URI that all executors can read: where the index of a DataFrame lies until this process ends.
+        When not given, a temporary directory of this machine, which is enough if the executors run there, too.
 
     An event whose values do not fit the schema matches nothing; `check_events` tells which and why. The version
     is fixed here: what is published later is seen by later calls, and by `match_stream` as it runs.
@@ -84,7 +86,7 @@ def match(
     payload = payload_of(events, payload, event_id, metadata)
     require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
     if isinstance(subscriptions, DataFrame):
-        schema, subscriptions = _indexed_for(events, subscriptions, schema, strict)
+        schema, subscriptions = _indexed_for(events, subscriptions, schema, strict, work)
     version = snapshot.version_at(subscriptions)
     plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload, metadata=metadata)
     return plan.deliveries(moment_of(now))
@@ -188,24 +190,26 @@ def _schema_for(events: DataFrame, manifest: Manifest, version: Version, declare
     return saved.extended({name: inferred[name] for name in inferred if name not in saved}, "the events")
 
 
-def _indexed_for(events: DataFrame, rules: DataFrame, schema: Schema | None, strict: bool) -> tuple[Schema, Version]:
+def _indexed_for(
+    events: DataFrame, rules: DataFrame, schema: Schema | None, strict: bool, work: str | Path | None
+) -> tuple[Schema, Version]:
     """Index rules under a schema, or under what the columns of the events suggest.
 
     A number or boolean that rules ask for its text is read as text then. Attributes without a column have the types
     that rules show, unless ``strict``.
     """
     if schema is not None:
-        return schema, indexed(rules, schema)
+        return schema, indexed(rules, schema, work)
     shown = schema_of(events)
     try:
-        return shown, indexed(rules, shown)
+        return shown, indexed(rules, shown, work)
     except TableError:
         named = learned_schema(shown, rules)
         absent = sorted(name for name in named if name != ALL_STRINGS and not has_path(events.schema, name))
         learned = Schema({name: named[name] for name in named if not strict or name not in absent})
         if learned == shown:
             raise
-    version = indexed(rules, learned)
+    version = indexed(rules, learned, work)
     if absent:
         _warn_of_absent(absent, shown)
     return learned, version
@@ -250,8 +254,8 @@ def learned_schema(schema: Schema, rules: DataFrame) -> Schema:
     return Schema({**schema, **types})
 
 
-def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
-    """Index a table of subscriptions in a directory of its own, which goes when this process ends."""
+def indexed(subscriptions: DataFrame, schema: Schema, work: str | Path | None = None) -> Version:
+    """Index a table of subscriptions below ``work``, at a location that is removed when this process ends."""
     compiled = compile_subscriptions(subscriptions, schema=schema)
     accepted, rejected = compiled
     try:
@@ -261,9 +265,7 @@ def indexed(subscriptions: DataFrame, schema: Schema) -> Version:
             named = "\n".join(f"  {row['id']!r}: {row['reason']}" for row in rejected_rows[:_NAMED])
             more = "\n  and more; compile_subscriptions gives them all" if len(rejected_rows) > _NAMED else ""
             raise TableError(f"subscriptions that cannot be used:\n{named}{more}")
-        directory = Path(tempfile.mkdtemp(prefix="tamis-match-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        return write_snapshot(accepted, directory, schema=schema)
+        return write_snapshot(accepted, scratch_location(work), schema=schema)
     finally:
         compiled.release()
 

@@ -45,6 +45,7 @@ def matcher(
     now: object = None,
     pins: str | Path | None = None,
     metrics: str | None = None,
+    work: str | Path | None = None,
 ) -> Matcher:
     """Return a matcher for subscriptions in a snapshot, a DataFrame or a table.
 
@@ -67,15 +68,17 @@ def matcher(
     metrics
         A name under which `Matcher.match` counts ``rows``, the observed metrics ``NAME_events`` and ``NAME_deliveries``
         that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
+    work
+        Where the index of a DataFrame or a table lies, as in `match`.
     """
     chosen = payload if isinstance(payload, str) else tuple(payload)
     pinned_at = None if pins is None else absolute_location(pins)
     settings = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pinned_at, metrics, metadata)
     if isinstance(rules, DataFrame):
-        return settings.at(indexed(rules, _demanded(schema, "a DataFrame")))
+        return settings.at(indexed(rules, _demanded(schema, "a DataFrame"), work))
     if isinstance(rules, str) and _is_table(rules):
         table = SparkSession.active().table(rules)
-        return settings.at(indexed(table, _demanded(schema, f"the table {rules}")))
+        return settings.at(indexed(table, _demanded(schema, f"the table {rules}"), work))
     if not isinstance(rules, str | Path):
         hint = "give a DataFrame, the name of a table, or the location of a snapshot"
         raise TableError(f"rules: got {type(rules).__name__}; {hint}")
