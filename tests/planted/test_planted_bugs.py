@@ -22,6 +22,7 @@ WITHIN = 1_000
 SAMPLE = 30
 #: Bugs that take dozens of seeds: never in the sample.
 SLOW = {
+    "a_gap_that_a_restart_forgets",
     "a_restart_forgets_which_batches_were_taken",
     "add_a_whole_table_to_the_old_one",
     "forget_in_a_crash_who_was_paused",

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tamis.errors import RemoteProtocolError
+from tamis.errors import InvariantError, RemoteProtocolError
 from tamis.node.cursor import Cursor
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.node.stream import CLIENT_EPOCH, Mark, StreamEnd, Window, Wire
@@ -158,6 +158,8 @@ class ClientLink:
         """Continue on a new wire: what the broker has is confirmed, the rest is sent again under the same numbers."""
         self._acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= frame.ack]
         numbers = self._end.resume(frame.epoch, frame.ack)
+        if dropped := sorted(self._sent.keys() - numbers.keys()):
+            raise InvariantError(f"{self.name}: messages {dropped} are not confirmed, and the stream does not have them")
         self._sent = {numbers[old]: outgoing for old, outgoing in self._sent.items()}
         self._come_up(frame)
 
