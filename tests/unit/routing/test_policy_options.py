@@ -79,7 +79,7 @@ def test_a_default_that_is_written_changes_nothing() -> None:
         ("zcurve:truncated=true,epsilon=0", "policy 'zcurve': a truncated search leaves something out"),
         ("zcurve:epsilon", "write its options as option=value, each once, not 'epsilon'"),
         ("zcurve:bits=3,bits=4", "each once"),
-        ("projection:k=1.5", "k is a whole number from 0 to 4096, not '1.5'"),
+        ("projection:k=1.5", "k is a whole number from 0 to 4,096, not '1.5'"),
         ("mics:axes=9", "a curve has up to 8 axes"),
         ("mics:axes=a+", r"axes is a number, or names joined with \+, not 'a\+'"),
         ("mics:axes=8,bits=8", "62 in all, not 8 axes of 8 bits"),

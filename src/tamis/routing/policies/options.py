@@ -47,7 +47,8 @@ class Option:
         word = _WORDS[type(self.default)]
         if isinstance(self.default, bool | str):
             return word
-        return f"{word} from {self.low:g} to {self.high:g}" if self.high < math.inf else f"{word}, {self.low:g} or more"
+        low, high = (f"{bound:,}".removesuffix(".0") for bound in (self.low, self.high))
+        return f"{word} from {low} to {high}" if self.high < math.inf else f"{word}, {low} or more"
 
     def read(self, value: object) -> Value:
         """Return a value of this option from TOML, JSON or text; raise `ModelError` if it is not allowed.
