@@ -125,7 +125,7 @@ def test_deviation_d_3_8_an_owner_of_several_levels_leaves(split: str) -> None:
     for _ in range(30):
         world.join(rng)
         world.express.run()
-    while world.asked:
+    while world.subscribed:
         root = next(seat for seat in world.seats() if seat.parent is None)
         world.leave((m.peer_of(root.name), 0))
         world.heal()
@@ -145,7 +145,7 @@ def test_a_subscription_is_matched_exactly_where_its_box_says_more() -> None:
     core = world.peers["p0"]
     world.express.run()
     filters = CONTENT.compile("a <> 5")
-    world.asked["p0", 9] = filters
+    world.subscribed["p0", 9] = filters
     world.express.submit("p0", m.SubscribeRequest(9, CONTENT.write_filter(filters)))
     world.express.run()
     assert core.is_active("default", 9)

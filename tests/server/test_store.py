@@ -31,6 +31,7 @@ STORES = Path(__file__).parent / "stores"
 
 #: Kinds of records that no file of format 2 has.
 NEWER = {
+    "table",
     "block",
     "former",
     "held",

@@ -6,6 +6,8 @@ yet). A stream of messages belongs to one pair of lives, so frames of a former l
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from tamis.errors import RemoteProtocolError
@@ -29,6 +31,8 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Frame)
+#: How the parser names a field of an array.
+_FIELD = re.compile(r"`\$\[([0-4])\]`")
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -41,6 +45,10 @@ def decode_frame(data: bytes, link: str) -> Frame:
 
     >>> decode_frame(encode_frame(Frame(1, 2, 3, 4, b"x")), "east")
     Frame(epoch=1, to=2, seq=3, ack=4, body=b'x')
+    >>> decode_frame(encode_frame(Frame(-1, 2, 3, 4)), "east")
+    Traceback (most recent call last):
+        ...
+    tamis.errors.RemoteProtocolError: link 'east': not a frame: Expected `int` >= 0 - at `epoch`
     """
     if not data or data[0] != VERSION:
         problem = f"expected a frame of version {VERSION}, got {data[:8]!r}"
@@ -50,4 +58,9 @@ def decode_frame(data: bytes, link: str) -> Frame:
     try:
         return _decoder.decode(memoryview(data)[1:])
     except Exception as error:  # whatever the parser raises, the sender is at fault
-        raise RemoteProtocolError(link, f"not a frame: {error}") from None
+        raise RemoteProtocolError(link, f"not a frame: {_with_names(str(error))}") from None
+
+
+def _with_names(problem: str) -> str:
+    """Return a message of the parser with the names of fields in place of their numbers."""
+    return _FIELD.sub(lambda match: f"`{Frame.__struct_fields__[int(match[1])]}`", problem)

@@ -159,7 +159,9 @@ class ClientLink:
         self._acknowledged += [self._sent.pop(number) for number in list(self._sent) if number <= frame.ack]
         numbers = self._end.resume(frame.epoch, frame.ack)
         if dropped := sorted(self._sent.keys() - numbers.keys()):
-            raise InvariantError(f"{self.name}: messages {dropped} are not confirmed, and the stream does not have them")
+            raise InvariantError(
+                f"{self.name}: messages {dropped} are not confirmed, and the stream does not have them"
+            )
         self._sent = {numbers[old]: outgoing for old, outgoing in self._sent.items()}
         self._come_up(frame)
 
