@@ -18,7 +18,7 @@ from tests.simulation.world import Subscribed, World
 STORMS = (Faults(drop=0.1, duplicate=0.1, late=0.2), Faults(drop=0.1, late=0.2, crash=0.05, skew=5.0))
 
 #: Seeds of `make test`: two that find gaps which are not passed on, and two others; and those of a soak.
-SEEDS, SOAK_SEEDS = (0, 1, 32, 38), range(400)
+SEEDS, SOAK_SEEDS = (0, 1, 18, 89), range(400)
 
 
 def drop(seed: int) -> tuple[int, int]:
