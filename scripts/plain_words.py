@@ -24,7 +24,7 @@ MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest
 #: Shows bad phrases.
 EXAMPLES = "tests/test_plain_words.py"
 #: Folders whose names are not read.
-NAMES_NOT_READ = ("tests/attacks/", "tests/server/", "tests/spark/")
+NAMES_NOT_READ = ("tests/server/", "tests/spark/")
 #: Written by programs from other texts, which are checked themselves, or a record of a run.
 GENERATED = ("docs/lab/report.md", "docs/papers/")
 

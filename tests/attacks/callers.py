@@ -37,16 +37,16 @@ def tokens_beside(directory: Path) -> Tokens:
 def guarded_broker(directory: Path, config: str = "") -> Iterator[Guarded]:
     """Run one broker that demands tokens; ``config`` goes before its tables."""
     start = f'name = "guarded"\ndata = "{directory / "data"}"\nrequire_tokens = true\n'
-    with running(BrokerProcess(directory, start + config)) as (one,):
-        yield Guarded(one, tokens_beside(directory))
+    with running(BrokerProcess(directory, start + config)) as (broker,):
+        yield Guarded(broker, tokens_beside(directory))
 
 
 def raw(port: int, *lines: str, version: str = "1.1") -> bytes:
     """Send one request line with headers as they are; return all that comes until the broker closes."""
     head = "\r\n".join([f"{lines[0]} HTTP/{version}", *lines[1:], "Connection: close"]) + "\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as one:
-        one.sendall(head.encode("latin-1"))
-        found = b""
-        while data := one.recv(65536):
-            found += data
-    return found
+    with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as connection:
+        connection.sendall(head.encode("latin-1"))
+        response = b""
+        while data := connection.recv(65536):
+            response += data
+    return response

@@ -11,8 +11,8 @@ from tests.server.processes import BrokerProcess, ask, running
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(BrokerProcess(tmp_path_factory.mktemp("broker"))) as (one,):
-        yield one
+    with running(BrokerProcess(tmp_path_factory.mktemp("broker"))) as (broker,):
+        yield broker
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def zigzag(n: int, width: float, rng: random.Random) -> str:
     """Return a polygon of ``n`` corners with edges from west to east and back: a comb."""
     half = max(2, n // 2)
     y = [-60 + 120 * k / half for k in range(half)]
-    right = [(width, one) if k % 2 else (rng.uniform(1, 2), one) for k, one in enumerate(y)]
+    right = [(width, height) if k % 2 else (rng.uniform(1, 2), height) for k, height in enumerate(y)]
     corners = [(-width, -61.0), *right, (-width, 61.0), (-width, -61.0)]
     return "POLYGON((" + ",".join(f"{a:.6f} {b:.6f}" for a, b in corners) + "))"
 
@@ -101,7 +101,7 @@ def expressions(rng: random.Random) -> Iterator[Pair]:
     def term(ops: str, n: int, test: str) -> Callable[[int], str]:
         def make(number: int) -> str:
             chosen = [rng.choice(names) for _ in range(n)]
-            return f"{''.join(one + rng.choice(ops) for one in chosen)}{number} {test}"
+            return f"{''.join(name + rng.choice(ops) for name in chosen)}{number} {test}"
 
         return make
 
@@ -223,8 +223,8 @@ def measure(pair: Pair) -> Costs:
 
     try:
         message, draft = timed(steps, "reading the filter", read)
-        asked = SubscribeFor((("s:default:s", message),), _RIGHTS, drafts={"default": draft})
-        effects = timed(steps, "subscribing", lambda: edge.handle(asked, sender="", now=0.0))
+        message_for = SubscribeFor((("s:default:s", message),), _RIGHTS, drafts={"default": draft})
+        effects = timed(steps, "subscribing", lambda: edge.handle(message_for, sender="", now=0.0))
         _ticks(edge, effects, steps, "subscribing")
         events = edge.checks.begin_events("default")
         raw = msgspec.json.decode(msgspec.json.encode(pair.event))
@@ -248,20 +248,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2, help="random draws of each family; the first one warms up")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="pairs whose name has this in it")
-    given = parser.parse_args()
+    options = parser.parse_args()
     best: dict[str, Costs] = {}
-    for number in range(given.rounds):
-        for pair in pairs(random.Random(given.seed)):
-            if given.only in pair.name:
+    for number in range(options.rounds):
+        for pair in pairs(random.Random(options.seed)):
+            if options.only in pair.name:
                 costs = measure(pair)
                 if number and (pair.name not in best or costs.worst < best[pair.name].worst):
                     best[pair.name] = costs
-    found = sorted(best.values(), key=lambda costs: -costs.worst)
-    for costs in found:
+    worst = sorted(best.values(), key=lambda costs: -costs.worst)
+    for costs in worst:
         steps = ", ".join(f"{kind} {ms:.1f}" for kind, ms in costs.steps.items())
         print(f"{costs.worst:8.1f} ms  {costs.name}: {steps} ({costs.outcome})")
     print(f"one unit of tests.effort: {unit_seconds() * 1e3:.1f} ms; the goal is {GOAL:g} ms")
-    return int(bool(found) and found[0].worst > GOAL)
+    return int(bool(worst) and worst[0].worst > GOAL)
 
 
 if __name__ == "__main__":

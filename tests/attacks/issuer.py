@@ -46,7 +46,7 @@ class Issuer:
         encoded: bytes = self.key.public_key().public_bytes(serialization.Encoding.PEM, form)
         return encoded
 
-    def said(self, **claims: Any) -> dict[str, Any]:
+    def payload(self, **claims: Any) -> dict[str, Any]:
         now = time.time()
         usual = {
             "iss": ISSUER,
@@ -61,9 +61,9 @@ class Issuer:
 
     def sign(self, headers: dict[str, Any] | None = None, **claims: Any) -> str:
         return jwt.encode(
-            self.said(**claims), self.key, self.algorithm, {"kid": self.kid} if headers is None else headers
+            self.payload(**claims), self.key, self.algorithm, {"kid": self.kid} if headers is None else headers
         )
 
 
 def jwks(*issuers: Issuer) -> str:
-    return json.dumps({"keys": [one.jwk() for one in issuers]})
+    return json.dumps({"keys": [issuer.jwk() for issuer in issuers]})

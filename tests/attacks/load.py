@@ -136,8 +136,8 @@ class Surroundings:
         self.is_active, self._ends = spawning.Event(), spawning.Event()
         self._answers, answers = spawning.Pipe()
         tokens = [secrets[f"t{number % size.tenants}"] for number in range(size.idle)]
-        given = (size.niceness, url, tokens, secrets["eve"], self.is_active, self._ends, answers)
-        self._process = spawning.Process(target=_surround, args=given, daemon=True)
+        arguments = (size.niceness, url, tokens, secrets["eve"], self.is_active, self._ends, answers)
+        self._process = spawning.Process(target=_surround, args=arguments, daemon=True)
         self._process.start()
         answers.close()
         self._answers.recv()  # all are connected; EOFError: the process failed, and has said why
@@ -187,7 +187,9 @@ async def measure(guarded: Guarded, size: Size) -> Figures:
             for is_hostile, figure in ((False, figures.quiet), (True, figures.hostile)):
                 (surroundings.is_active.set if is_hostile else surroundings.is_active.clear)()
                 end = time.monotonic() + size.seconds
-                latencies = [one for many in await asyncio.gather(*(_active(*c, end) for c in clients)) for one in many]
+                latencies = [
+                    latency for many in await asyncio.gather(*(_active(*c, end) for c in clients)) for latency in many
+                ]
                 figures.events += len(latencies)
                 figure.append(statistics.quantiles(latencies, n=100, method="inclusive")[98])
     figures.answers = await asyncio.to_thread(surroundings.stop)

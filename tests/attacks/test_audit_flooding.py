@@ -37,10 +37,10 @@ def test_a_principal_that_subscribes_all_day_is_a_few_records() -> None:
     trail.tick(25 * HOUR)
     noted += deeds(trail.take())
     assert 90 * len(noted) < MAX_AUDIT  # 90 days of that leave room for others
-    counted = [one for one in noted if "within an hour, the last: " in one.detail]
-    assert {one.what for one in counted} == {"subscribe", "unsubscribe", "refuse"}
-    one_by_one = sum(one.what == "subscribe" and one not in counted for one in noted)
-    many = sum(int(one.detail.split()[0].replace(",", "")) for one in counted if one.what == "subscribe")
+    counted = [deed for deed in noted if "within an hour, the last: " in deed.detail]
+    assert {deed.what for deed in counted} == {"subscribe", "unsubscribe", "refuse"}
+    one_by_one = sum(deed.what == "subscribe" and deed not in counted for deed in noted)
+    many = sum(int(deed.detail.split()[0].replace(",", "")) for deed in counted if deed.what == "subscribe")
     assert one_by_one + many == 100_000  # nothing is left out of the count
 
 
@@ -52,9 +52,9 @@ def test_what_others_and_the_broker_do_is_noted_one_by_one_beside_it() -> None:
     for _ in range(2 * DEEDS_PER_HOUR):
         trail.note(Deed(2, "operator", "token add", "eve", address="file"))
     noted = deeds(trail.take())
-    assert [one.who for one in noted].count("eve") == DEEDS_PER_HOUR
-    assert [one.subject for one in noted if one.who == "alice"] == ["hers"]
-    assert [one.who for one in noted].count("operator") == 2 * DEEDS_PER_HOUR
+    assert [deed.who for deed in noted].count("eve") == DEEDS_PER_HOUR
+    assert [deed.subject for deed in noted if deed.who == "alice"] == ["hers"]
+    assert [deed.who for deed in noted].count("operator") == 2 * DEEDS_PER_HOUR
 
 
 def flood(trail: Trail, now: float, principals: list[str]) -> None:
@@ -85,13 +85,13 @@ def test_many_principals_together_push_out_nothing_about_security(tmp_path: Path
         trail.tick(hour * HOUR + HOUR - 1)
         store.commit(trail.take(), now=hour * HOUR)
     kept = [record.deed for record in store.read_audit(limit=100_000)]
-    security = [one for one in kept if one.what in ("refuse", "token add", "token revoke")]
+    security = [deed for deed in kept if deed.what in ("refuse", "token add", "token revoke")]
     in_90_days = (len(security) - 4) * 24 * 90 / hours
     assert in_90_days < 0.8 * MAX_AUDIT  # with room for what the operator does
     assert len(kept) - len(security) > 20 * len(security)
     assert store.trim_audit(keep=len(security), before=0) == len(kept) - 2 * len(security)
-    found = [(one.what, one.subject, one.detail) for one in security[-4:]]
-    assert found[::-1] == [
+    newest = [(deed.what, deed.subject, deed.detail) for deed in security[-4:]]
+    assert newest[::-1] == [
         ("token add", "alice", ""),
         ("token add", "mallory", ""),
         ("token revoke", "mallory", ""),
@@ -110,14 +110,14 @@ def test_a_refusal_among_those_of_many_has_a_record_of_its_own() -> None:
         HOUR + 600, Rights("alice", address="remote"), "event", "acme", tamis.errors.RefusedError(403, "no")
     )
     noted = deeds(trail.take())
-    assert [one.who for one in noted if one.what == "refuse"].count("alice") == 1
+    assert [deed.who for deed in noted if deed.what == "refuse"].count("alice") == 1
     trail.tick(2 * HOUR)
-    sums = [one for one in deeds(trail.take()) if one.what == "refuse"]
+    sums = [deed for deed in deeds(trail.take()) if deed.what == "refuse"]
     assert len(sums) <= 10
     assert "of 21 principals" in sums[-1].detail
-    counted = sum(int(one.detail.split()[0].replace(",", "")) for one in sums)
+    counted = sum(int(deed.detail.split()[0].replace(",", "")) for deed in sums)
     # All refusals of the flood are noted or counted; each principal waits 11 s between two of them.
-    assert counted + sum(one.what == "refuse" for one in noted) == 30 * 3 * REFUSALS_OF_PRINCIPAL + 1
+    assert counted + sum(deed.what == "refuse" for deed in noted) == 30 * 3 * REFUSALS_OF_PRINCIPAL + 1
 
 
 def test_the_text_of_a_subscription_is_what_its_filter_means(tmp_path: Path) -> None:
@@ -167,6 +167,6 @@ def test_what_was_only_counted_is_noted_when_the_broker_stops() -> None:
     trail.note(Deed(3_000_000, "broker", "stop", "broker"))
     *last, stop = deeds(trail.take())
     assert stop.what == "stop"
-    assert [one.detail.split()[0] for one in last if one.what == "subscribe"] == [f"{2 * DEEDS_PER_HOUR}"]
-    refused = [one for one in (*before, *last) if one.what == "refuse"]
-    assert [one.detail.partition(" more")[0] for one in refused] == ["no", f"{3 * DEEDS_PER_HOUR - 1}"]
+    assert [deed.detail.split()[0] for deed in last if deed.what == "subscribe"] == [f"{2 * DEEDS_PER_HOUR}"]
+    refused = [deed for deed in (*before, *last) if deed.what == "refuse"]
+    assert [deed.detail.partition(" more")[0] for deed in refused] == ["no", f"{3 * DEEDS_PER_HOUR - 1}"]

@@ -186,15 +186,15 @@ def test_pages_of_a_log_and_of_dead_letters_end_after_some_bytes(tmp_path: Path)
     """A control character is one byte on disk and six in JSON."""
 
     async def story(watched: Watched) -> dict[str, tuple[list[int], int]]:
-        found: dict[str, tuple[list[int], int]] = {}
+        pages_by_path: dict[str, tuple[list[int], int]] = {}
         await buried(watched, 12, "\x01" * 240_000)
         for path, name in (("log", "messages"), ("dead", "letters")):
             sizes, n = list[int](), 0
             async for size, rows in pages(watched, f"/v1/subscriptions/jobs/{path}?limit=1000", name):
                 sizes.append(size)
                 n += len(rows)
-            found[name] = (sizes, n)
-        return found
+            pages_by_path[name] = (sizes, n)
+        return pages_by_path
 
     for sizes, n in run(tmp_path, story).values():
         assert n == 12
@@ -224,10 +224,10 @@ def test_answers_to_a_trial_and_to_a_search_end_after_some_bytes(tmp_path: Path)
 
 
 def test_a_comparison_is_given_filters_of_some_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[int] = []
+    lengths: list[int] = []
 
     async def noting(self: Pool, principal: str, job: str, arguments: Any, blobs: Any = (), **named: Any) -> Any:
-        given.append(len(value_of(arguments)) + sum(map(len, blobs)))
+        lengths.append(len(value_of(arguments)) + sum(map(len, blobs)))
         return []
 
     monkeypatch.setattr(Pool, "run", noting)
@@ -242,7 +242,7 @@ def test_a_comparison_is_given_filters_of_some_bytes(tmp_path: Path, monkeypatch
         return watched.units()
 
     assert run(tmp_path, story) <= MOST_UNITS
-    assert max(given) <= MAX_TO_WORKER + 100_000
+    assert max(lengths) <= MAX_TO_WORKER + 100_000
 
 
 # ---- consumers

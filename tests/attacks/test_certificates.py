@@ -48,9 +48,9 @@ def shown_number(port: int) -> int:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as plain, context.wrap_socket(plain) as wire:
-        found = wire.getpeercert(binary_form=True)
-    assert found is not None
-    return x509.load_der_x509_certificate(found).serial_number
+        certificate = wire.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate).serial_number
 
 
 async def noted(text: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -74,6 +74,6 @@ def test_no_repr_has_a_token(tmp_path: Path) -> None:
     [token] = tokens.all()
     rights: Rights = token.rights()
     plan = BridgePlan("https://b", sources=("a",), token=secret)
-    for one in (HttpCalls("https://b", secret), plan, Client("https://b", token=secret), tokens, rights):
-        assert secret not in repr(one)
-        assert token.sha256 not in repr(one)
+    for holder in (HttpCalls("https://b", secret), plan, Client("https://b", token=secret), tokens, rights):
+        assert secret not in repr(holder)
+        assert token.sha256 not in repr(holder)

@@ -38,7 +38,7 @@ def test_a_long_string_is_folded_once_for_all_conditions_of_a_filter() -> None:
     text = " OR ".join(f"ACCENTI(CASEI(s)) = ACCENTI(CASEI('{n}é'))" for n in range(300))
     filters, _, _ = compile_source(text, Schema(), learns=True)
     event = {"s": "é" * 20_000}
-    assert effort(lambda: [matches(event, one) for one in filters], rounds=2) < 20  # 3 measured, 300 before
+    assert effort(lambda: [matches(event, filter_) for filter_ in filters], rounds=2) < 20  # 3 measured, 300 before
 
 
 @pytest.mark.parametrize("marks", ["\u0315\u0300", "\u302e\U0001d165"])
@@ -104,8 +104,8 @@ def test_objects_and_lists_inside_a_value_are_limited() -> None:
 
 def test_many_points_are_read_at_once() -> None:
     points = [[n, n % 7] for n in range(9_000)]
-    found = from_geojson({"type": "MultiPoint", "coordinates": points})
-    assert shapely.get_coordinates(found).tolist() == [[float(x), float(y)] for x, y in points]
+    geometry = from_geojson({"type": "MultiPoint", "coordinates": points})
+    assert shapely.get_coordinates(geometry).tolist() == [[float(x), float(y)] for x, y in points]
     document = {"type": "MultiPoint", "coordinates": points}
     assert effort(lambda: from_geojson(document), rounds=2) < 8  # 1 measured, 20 before
 
@@ -154,9 +154,9 @@ def test_powers_of_a_filter_are_limited() -> None:
     many = " OR ".join(f"a^1.{n} > {n}" for n in range(65))
     with pytest.raises(LimitError, match=r"powers \(\^\) in one filter: 65"):
         parse(many)
-    one = {"op": ">", "args": [{"op": "^", "args": [{"property": "a"}, 1.5]}, 1]}
+    power = {"op": ">", "args": [{"op": "^", "args": [{"property": "a"}, 1.5]}, 1]}
     with pytest.raises(LimitError, match=r"powers \(\^\) in one filter: 65"):
-        parse(json.loads(json.dumps({"op": "or", "args": [one] * 65})))
+        parse(json.loads(json.dumps({"op": "or", "args": [power] * 65})))
 
 
 RULE = "title: t\nlogsource: {product: windows}\ndetection:\n  sel: {a: %s}\n  condition: sel\n"
@@ -179,7 +179,7 @@ def test_yaml_that_costs_more_than_its_length_is_refused(text: str, reason: str,
     """A number in base 60 of 400,000 digits took minutes."""
     path = tmp_path / "rule.yml"
     path.write_text(text)
-    found = read_sigma_rules([path])
-    assert [reason in one.reason for one in found.refused] == [True]
+    rules = read_sigma_rules([path])
+    assert [reason in refusal.reason for refusal in rules.refused] == [True]
     path.write_text(RULE % "b")
     assert len(read_sigma_rules([path]).records) == 1

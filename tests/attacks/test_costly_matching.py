@@ -44,7 +44,7 @@ def test_a_costly_match_does_not_hold_the_loop(tmp_path: Path) -> None:
             assert (await watched.ask("/v1/events?namespace=first", "POST", {"plane": star(9_000, 0, 0)})).status == 200
             for name, attack in ATTACKS.items():
                 bodies = [
-                    {"filter": one, "id": f"{name}{n}", "namespace": name} for n, one in enumerate(attack.filters)
+                    {"filter": text, "id": f"{name}{n}", "namespace": name} for n, text in enumerate(attack.filters)
                 ]
                 assert (await watched.ask("/v1/subscriptions", "POST", bodies)).status == 201
                 for path, body in (

@@ -35,9 +35,9 @@ def begun(broker: BrokerProcess, path: str, kind: str) -> Iterator[socket.socket
     """A request whose body goes on for ever: chunked, without an end."""
     lines = (f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{broker.port}", f"Content-Type: {kind}")
     head = "\r\n".join((*lines, "Transfer-Encoding: chunked", "", ""))
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=HANGS) as one:
-        one.sendall(head.encode())
-        yield one
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=HANGS) as connection:
+        connection.sendall(head.encode())
+        yield connection
 
 
 def send_chunk(to: socket.socket, body: bytes) -> None:
@@ -52,9 +52,9 @@ def status_line(of: socket.socket) -> bytes:
     ("path", "most"), [("/v1/events", MAX_EVENTS), ("/v1/subscriptions", MAX_SUBSCRIPTIONS_AT_ONCE)]
 )
 def test_lines_are_refused_before_the_body_has_ended(broker: BrokerProcess, path: str, most: int) -> None:
-    with begun(broker, path, NDJSON) as one:
-        send_chunk(one, b"{}\n" * (most + 1))
-        assert b" 413 " in status_line(one)
+    with begun(broker, path, NDJSON) as connection:
+        send_chunk(connection, b"{}\n" * (most + 1))
+        assert b" 413 " in status_line(connection)
     run(assert_serves(broker))
 
 
@@ -137,6 +137,6 @@ def test_pieces_of_one_message_are_bounded(broker: BrokerProcess, message: m.Mes
             assert problem in await wire.closing()
         await assert_serves(broker)
         shown = ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]
-        assert not [one for one in shown if one["client"] == "attacker"]
+        assert not [client for client in shown if client["client"] == "attacker"]
 
     run(story())

@@ -56,11 +56,11 @@ class Bucket(CloudStore):
 
 def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, beside: dict[str, File], **objects: Any) -> Bucket:
     manifest = Manifest({"attributes": {}}, True, "packed", 1, [], beside=beside, home="parts-" + "0" * 32)
-    found = Bucket({f"v000001/{MANIFEST}": manifest.to_bytes(), **objects})
-    monkeypatch.setattr(cache, "open_store", lambda uri: found)
-    monkeypatch.setattr("tamis.engine.snapshot.remote.open_store", lambda uri: found)
+    store = Bucket({f"v000001/{MANIFEST}": manifest.to_bytes(), **objects})
+    monkeypatch.setattr(cache, "open_store", lambda uri: store)
+    monkeypatch.setattr("tamis.engine.snapshot.remote.open_store", lambda uri: store)
     monkeypatch.setenv("TAMIS_SNAPSHOT_CACHE", str(tmp_path / "cache"))
-    return found
+    return store
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ CRAFTED: list[tuple[str, str, str, str, Callable[[Arrays], None]]] = [
 
 
 @pytest.mark.parametrize(
-    ("engine", "file", "array", "problem", "change"), CRAFTED, ids=[f"{one[2]}-{i}" for i, one in enumerate(CRAFTED)]
+    ("engine", "file", "array", "problem", "change"), CRAFTED, ids=[f"{case[2]}-{i}" for i, case in enumerate(CRAFTED)]
 )
 def test_an_array_that_leads_out_of_its_memory_is_refused(
     saved: Path, tmp_path: Path, engine: str, file: str, array: str, problem: str, change: Callable[[Arrays], None]
@@ -195,8 +195,8 @@ def test_bits_beyond_the_boxes_of_a_leaf_are_passed_over(saved: Path, tmp_path: 
     event = {f"a{k}": 45.0 for k in range(12)}
     assert crafted.match(event, namespace="wide") == sound.match(event, namespace="wide") != []
     table = {name: np.full(100, value) for name, value in event.items()}
-    found, expected = (engine.match_table(table, namespace="wide") for engine in (crafted, sound))
-    assert sorted(found.rows.tolist()) == sorted(expected.rows.tolist())
+    actual, expected = (engine.match_table(table, namespace="wide") for engine in (crafted, sound))
+    assert sorted(actual.rows.tolist()) == sorted(expected.rows.tolist())
 
 
 def test_a_row_that_stands_nowhere_is_refused(saved: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_no_frame_holds_the_loop(tmp_path: Path) -> None:
             async with dialled(watched) as wire:
                 watched.reset()
                 await wire.say(m.encode(m.SubscribeBatch(tuple(asking(n) for n in range(12)))))
-                frames = [Frame(1, wire.epoch, wire.said + 1 + n, 0, m.encode(asking(12 + n))) for n in range(12)]
+                frames = [Frame(1, wire.epoch, wire.sent + 1 + n, 0, m.encode(asking(12 + n))) for n in range(12)]
                 await wire.socket.send(join_frames(map(encode_frame, frames)))
                 active = await wire.count_active(24)
             return watched.units(), active
@@ -120,15 +120,15 @@ def test_no_message_of_events_holds_the_loop(tmp_path: Path) -> None:
             assert (await watched.ask("/v1/events", "POST", first)).status == 200
             async with dialled(watched) as wire:
                 watched.reset()
-                events = (m.Published(m.EventId("", 1, n), "default", one) for n, one in enumerate(payloads))
+                events = (m.Published(m.EventId("", 1, n), "default", payload) for n, payload in enumerate(payloads))
                 await wire.say(m.encode(m.PublishBatch(tuple(events))))
                 log, wanted = "/v1/subscriptions/r7/log?limit=100", 10
-                while len(found := (await watched.ask(log)).json["messages"]) < wanted:
+                while len(messages := (await watched.ask(log)).json["messages"]) < wanted:
                     await asyncio.sleep(0.02)
-            return watched.units(), [one["event"]["n"] for one in found]
+            return watched.units(), [message["event"]["n"] for message in messages]
 
-    units, found = asyncio.run(asyncio.wait_for(story(), HANGS))
-    assert found == list(range(0, 8_000, 800))
+    units, numbers = asyncio.run(asyncio.wait_for(story(), HANGS))
+    assert numbers == list(range(0, 8_000, 800))
     assert units < MOST_UNITS
 
 
@@ -141,9 +141,9 @@ def test_types_that_change_while_many_events_are_checked_do_not_have_them_checke
         edge.checks.draft_event(draft, event, "default", by)
     content.of("default").compile("other > 1")
     [answer] = [
-        one.value
-        for one in edge.handle(Posts((Post(events, "default", by, "p", 1, draft=draft),)), sender="", now=0.0)
-        if isinstance(one, Answer)
+        effect.value
+        for effect in edge.handle(Posts((Post(events, "default", by, "p", 1, draft=draft),)), sender="", now=0.0)
+        if isinstance(effect, Answer)
     ]
     assert isinstance(answer[0], Rejection)
     assert isinstance(answer[0].error, StaleDraftError)
@@ -156,11 +156,17 @@ def test_small_publications_of_others_do_not_wait_behind_a_large_one() -> None:
     large = Post(tuple({"n": n} for n in range(1_000)), "eve", Rights("eve"), "p", 1)
     small = Post(({"n": 1},), "bob", Rights("bob"), "q", 1)
     effects = edge.handle(Posts((large, small)), sender="", now=0.0)
-    kept = [one for one in effects if isinstance(one, Persist) and one.key[0] == "slice" and one.value is not None]
+    kept = [
+        effect
+        for effect in effects
+        if isinstance(effect, Persist) and effect.key[0] == "slice" and effect.value is not None
+    ]
     assert edge.publications.is_waiting(source_of("eve"))
     assert not edge.publications.is_waiting(source_of("bob"))
     assert (len(kept), Again() in effects) == (4, True)
-    stored = {one.key: one.value for one in effects if isinstance(one, Persist) and one.value is not None}
+    stored = {
+        effect.key: effect.value for effect in effects if isinstance(effect, Persist) and effect.value is not None
+    }
     steps = 0
     while edge.publications.has_waiting:
         edge.handle(m.Tick(), sender="", now=0.0)
@@ -212,7 +218,7 @@ def test_a_draft_holds_when_others_taught_other_types_and_is_refused_when_they_c
         draft = edge.checks.draft(None, request, by)
         space.compile(taught)
         message = SubscribeFor((("s:default:x", request),), by, drafts={"default": draft})
-        [answer] = [one.value for one in edge.handle(message, sender="", now=0.0) if isinstance(one, Answer)]
+        [answer] = [effect.value for effect in edge.handle(message, sender="", now=0.0) if isinstance(effect, Answer)]
         assert isinstance(answer, Rejection) == is_refused
         assert is_refused or answer[0] is draft.checked[0]  # not compiled again
 

@@ -25,7 +25,7 @@ async def fuzz(broker: BrokerProcess, count: int, seed: int) -> int:
             with contextlib.suppress(ConnectionClosed):
                 while left:
                     left -= 1
-                    await wire.socket.send(packed(frame(rng, wire.epoch, wire.said + 1)))
+                    await wire.socket.send(packed(frame(rng, wire.epoch, wire.sent + 1)))
                     taken += await is_taken(wire)
     return taken
 
@@ -34,11 +34,11 @@ async def is_taken(wire: Wire) -> bool:
     """Wait until the broker has acknowledged the next message; it does not answer a frame without one."""
     try:
         async with asyncio.timeout(0.1):
-            while not any(one.ack > wire.said for one in frames_of(await wire.socket.recv())):
+            while not any(frame.ack > wire.sent for frame in frames_of(await wire.socket.recv())):
                 pass
     except TimeoutError:
         return False
-    wire.said += 1
+    wire.sent += 1
     return True
 
 

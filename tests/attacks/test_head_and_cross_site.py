@@ -19,14 +19,14 @@ from tests.server.processes import BrokerProcess, ask, running
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory = tmp_path_factory.mktemp("pages")
     config = f'data = "{directory / "data"}"\norigins = ["https://console.example"]\n'
-    with running(BrokerProcess(directory, config)) as (one,):
-        yield one
+    with running(BrokerProcess(directory, config)) as (process,):
+        yield process
 
 
 def queue(broker: BrokerProcess, id: str) -> str:
     """Have a subscription with two waiting events; return where its stream is."""
-    asked = ask(f"{broker.url}/v1/subscriptions", "POST", {"id": id, "filter": f"{id} > 0"})
-    assert asked.status == 201
+    made = ask(f"{broker.url}/v1/subscriptions", "POST", {"id": id, "filter": f"{id} > 0"})
+    assert made.status == 201
     assert ask(f"{broker.url}/v1/events", "POST", [{id: 1}, {id: 2}]).status == 200
     return f"{broker.url}/v1/subscriptions/{id}"
 
@@ -45,7 +45,7 @@ GETS = sorted({path for method, path, _ in ENDPOINTS if method == "GET" and path
 def test_head_is_refused(broker: BrokerProcess, path: str) -> None:
     answer = ask(broker.url + path.replace("{id}", "x"), "HEAD")
     assert answer.status == 405
-    allowed = {one.strip() for one in answer.headers["allow"].split(",")}
+    allowed = {method.strip() for method in answer.headers["allow"].split(",")}
     assert allowed == {method for method, place, _ in ENDPOINTS if place == path}
 
 

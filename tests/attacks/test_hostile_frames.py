@@ -124,10 +124,10 @@ def test_one_bad_message_of_a_batch_is_refused_alone(broker: BrokerProcess) -> N
             assert (await wire.refusal()).subject == "subscription 'bad'"
             await wire.say(m.encode(m.PublishBatch(tuple(events))))
             seen: list[m.Message] = []
-            while sum(isinstance(one, m.Delivery | m.Refusal) for one in seen) < 2:
-                seen += [m.decode(one.body, "x") for one in frames_of(await wire.socket.recv()) if one.body]
-            [refusal] = [one for one in seen if isinstance(one, m.Refusal)]
-            [delivery] = [one for one in seen if isinstance(one, m.Delivery)]
+            while sum(isinstance(message, m.Delivery | m.Refusal) for message in seen) < 2:
+                seen += [m.decode(frame.body, "x") for frame in frames_of(await wire.socket.recv()) if frame.body]
+            [refusal] = [message for message in seen if isinstance(message, m.Refusal)]
+            [delivery] = [message for message in seen if isinstance(message, m.Delivery)]
             assert refusal.event == events[0].id
             assert delivery.event.payload == payloads[1]
 

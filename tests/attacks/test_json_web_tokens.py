@@ -78,14 +78,14 @@ def test_every_kind_of_key_is_read(tmp_path: Path, algorithm: str, is_pem: bool)
 
 def confused(issuer: Issuer) -> str:
     """A token whose HMAC has the public key as its secret: a reader that trusts ``alg`` takes it for a good one."""
-    start = f"{plain({'alg': 'HS256', 'kid': issuer.kid})}.{plain(issuer.said())}"
+    start = f"{plain({'alg': 'HS256', 'kid': issuer.kid})}.{plain(issuer.payload())}"
     mac = hmac.new(issuer.pem(), start.encode(), hashlib.sha256).digest()
     return f"{start}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
 
 
 def headed(issuer: Issuer, **header: Any) -> str:
     """A token with any header, whose signature is none."""
-    return f"{plain(header)}.{plain(issuer.said())}.AAAA"
+    return f"{plain(header)}.{plain(issuer.payload())}.AAAA"
 
 
 def encoded(part: bytes) -> str:
@@ -98,46 +98,52 @@ def signed(issuer: Issuer, claims: bytes) -> str:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "expired": (lambda one: one.sign(exp=time.time() - 60), "expired"),
-    "no end": (lambda one: one.sign(exp=None), '"exp" claim'),
-    "not yet": (lambda one: one.sign(nbf=time.time() + 600), "not yet valid"),
-    "issued later": (lambda one: one.sign(iat=time.time() + 600), "not yet valid"),
-    "audience": (lambda one: one.sign(aud="another"), "[Aa]udience"),
-    "no audience": (lambda one: one.sign(aud=None), '"aud" claim'),
-    "issuer": (lambda one: one.sign(iss="https://evil.example"), "[Ii]ssuer"),
-    "no issuer": (lambda one: one.sign(iss=None), '"iss" claim'),
-    "no subject": (lambda one: one.sign(sub=None), '"sub" claim'),
-    "alg none": (lambda one: headed(one, alg="none"), "unsigned tokens are not accepted"),
-    "no algorithm": (lambda one: headed(one, kid=one.kid), "names no algorithm"),
-    "no signature": (lambda one: f"{plain({'alg': 'none'})}.{plain(one.said())}.", "unsigned tokens are not accepted"),
-    "a signature of RS256 that is empty": (
-        lambda one: f"{plain({'alg': 'RS256', 'kid': one.kid})}.{plain(one.said())}.",
+    "expired": (lambda issuer: issuer.sign(exp=time.time() - 60), "expired"),
+    "no end": (lambda issuer: issuer.sign(exp=None), '"exp" claim'),
+    "not yet": (lambda issuer: issuer.sign(nbf=time.time() + 600), "not yet valid"),
+    "issued later": (lambda issuer: issuer.sign(iat=time.time() + 600), "not yet valid"),
+    "audience": (lambda issuer: issuer.sign(aud="another"), "[Aa]udience"),
+    "no audience": (lambda issuer: issuer.sign(aud=None), '"aud" claim'),
+    "issuer": (lambda issuer: issuer.sign(iss="https://evil.example"), "[Ii]ssuer"),
+    "no issuer": (lambda issuer: issuer.sign(iss=None), '"iss" claim'),
+    "no subject": (lambda issuer: issuer.sign(sub=None), '"sub" claim'),
+    "alg none": (lambda issuer: headed(issuer, alg="none"), "unsigned tokens are not accepted"),
+    "no algorithm": (lambda issuer: headed(issuer, kid=issuer.kid), "names no algorithm"),
+    "no signature": (
+        lambda issuer: f"{plain({'alg': 'none'})}.{plain(issuer.payload())}.",
         "unsigned tokens are not accepted",
     ),
-    "detached claims": (lambda one: one.sign({"kid": one.kid, "b64": False}), "detached payloads are not accepted"),
-    "claims as they are": (lambda one: headed(one, alg="RS256", kid=one.kid, b64=False), "b64 in its header"),
+    "a signature of RS256 that is empty": (
+        lambda issuer: f"{plain({'alg': 'RS256', 'kid': issuer.kid})}.{plain(issuer.payload())}.",
+        "unsigned tokens are not accepted",
+    ),
+    "detached claims": (
+        lambda issuer: issuer.sign({"kid": issuer.kid, "b64": False}),
+        "detached payloads are not accepted",
+    ),
+    "claims as they are": (lambda issuer: headed(issuer, alg="RS256", kid=issuer.kid, b64=False), "b64 in its header"),
     "key confusion": (confused, "signed by 'HS256'"),
     "another algorithm": (
-        lambda one: f"{plain({'alg': 'ES256', 'kid': one.kid})}.{plain(one.said())}.AAAA",
+        lambda issuer: f"{plain({'alg': 'ES256', 'kid': issuer.kid})}.{plain(issuer.payload())}.AAAA",
         "signed by ES256, but the key that it names is for RS256",
     ),
-    "unknown key": (lambda one: one.sign({"kid": "another"}), "names no key"),
-    "changed": (lambda one: one.sign()[:-6] + "AAAAAA", "Signature verification failed"),
-    "no JSON": (lambda one: "AAAA.AAAA.AAAA", "its header is not a JSON object"),
-    "a deep header": (lambda one: f"{encoded(b'[' * 2_900)}.AAAA.AAAA", "nested too deeply"),
-    "deep claims": (lambda one: signed(one, b"[" * 2_900), "nested too deeply"),
-    "claims that are a list": (lambda one: signed(one, b"[]"), "its claims are not a JSON object"),
-    "nested": (lambda one: f"{plain(json.loads('[' * 90 + ']' * 90))}.AAAA.AAAA", "JWT"),
-    "kid a list": (lambda one: headed(one, alg="RS256", kid=[]), "kid in its header is not text"),
-    "an end beyond all numbers": (lambda one: one.sign(exp=10**400), "cannot be read"),
-    "exp text": (lambda one: one.sign(exp="soon"), "JWT"),
-    "rights unknown": (lambda one: one.sign(tamis_rights=["root"]), "'root'"),
-    "no rights": (lambda one: one.sign(tamis_rights=None), "allows nothing"),
-    "no namespaces": (lambda one: one.sign(tamis_namespaces=None), "allows nothing"),
-    "namespaces a number": (lambda one: one.sign(tamis_namespaces=7), "not a list of words"),
-    "policy no filter": (lambda one: one.sign(tamis_policy="price <"), "not a filter"),
-    "too many": (lambda one: one.sign(tamis_max_subscriptions=10**9), "whole number"),
-    "long subject": (lambda one: one.sign(sub="x" * 500), "subject"),
+    "unknown key": (lambda issuer: issuer.sign({"kid": "another"}), "names no key"),
+    "changed": (lambda issuer: issuer.sign()[:-6] + "AAAAAA", "Signature verification failed"),
+    "no JSON": (lambda issuer: "AAAA.AAAA.AAAA", "its header is not a JSON object"),
+    "a deep header": (lambda issuer: f"{encoded(b'[' * 2_900)}.AAAA.AAAA", "nested too deeply"),
+    "deep claims": (lambda issuer: signed(issuer, b"[" * 2_900), "nested too deeply"),
+    "claims that are a list": (lambda issuer: signed(issuer, b"[]"), "its claims are not a JSON object"),
+    "nested": (lambda issuer: f"{plain(json.loads('[' * 90 + ']' * 90))}.AAAA.AAAA", "JWT"),
+    "kid a list": (lambda issuer: headed(issuer, alg="RS256", kid=[]), "kid in its header is not text"),
+    "an end beyond all numbers": (lambda issuer: issuer.sign(exp=10**400), "cannot be read"),
+    "exp text": (lambda issuer: issuer.sign(exp="soon"), "JWT"),
+    "rights unknown": (lambda issuer: issuer.sign(tamis_rights=["root"]), "'root'"),
+    "no rights": (lambda issuer: issuer.sign(tamis_rights=None), "allows nothing"),
+    "no namespaces": (lambda issuer: issuer.sign(tamis_namespaces=None), "allows nothing"),
+    "namespaces a number": (lambda issuer: issuer.sign(tamis_namespaces=7), "not a list of words"),
+    "policy no filter": (lambda issuer: issuer.sign(tamis_policy="price <"), "not a filter"),
+    "too many": (lambda issuer: issuer.sign(tamis_max_subscriptions=10**9), "whole number"),
+    "long subject": (lambda issuer: issuer.sign(sub="x" * 500), "subject"),
 }
 
 
@@ -215,11 +221,11 @@ def test_a_short_rsa_key_is_refused() -> None:
 
 class _Keys(http.server.BaseHTTPRequestHandler):
     answers: list[tuple[int, bytes]]
-    asked = 0
+    requests = 0
 
     def do_GET(self) -> None:
-        type(self).asked += 1
-        status, body = self.answers[min(self.asked, len(self.answers)) - 1]
+        type(self).requests += 1
+        status, body = self.answers[min(self.requests, len(self.answers)) - 1]
         self.send_response(status)
         if status == 302:
             self.send_header("Location", "/elsewhere")
@@ -253,11 +259,11 @@ def test_keys_of_an_address_are_cached_and_asked_for_again(tmp_path: Path, monke
         for _ in range(20):
             assert tokens.rights(first.sign()).principal == "jwt/alice"
             asyncio.run(tokens.keys.look())
-        assert handler.asked == 1
+        assert handler.requests == 1
         with pytest.raises(RefusedError, match="names no key"):  # which asks soon, and not for each such token
             tokens.rights(second.sign())
         asyncio.run(tokens.keys.look())
-        assert handler.asked == 1
+        assert handler.requests == 1
         monkeypatch.setattr(key_set, "HASTE_SECONDS", -1.0)
         with pytest.raises(RefusedError, match="names no key"):
             tokens.rights(second.sign())
@@ -267,7 +273,7 @@ def test_keys_of_an_address_are_cached_and_asked_for_again(tmp_path: Path, monke
             tokens.keys.find("nothing", "ES256")
             with pytest.raises((OSError, ModelError)):
                 asyncio.run(tokens.keys.look())
-            assert handler.asked == count
+            assert handler.requests == count
             assert tokens.rights(second.sign()).principal == "jwt/alice"
         server.shutdown()
 
@@ -285,7 +291,7 @@ def test_a_request_for_keys_that_fails_is_repeated_soon(tmp_path: Path, monkeypa
         for _ in range(3):
             asyncio.run(keys.look())
         assert keys.find(None, "ES256") is not None
-        assert handler.asked == 2
+        assert handler.requests == 2
         server.shutdown()
 
 
@@ -298,11 +304,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterato
     (directory / "jwks.json").write_text(jwks(issuer))
     table = f'[auth.jwt]\nissuer = "{ISSUER}"\naudience = "{AUDIENCE}"\nkeys = "jwks.json"\nleeway = 0\n'
     table += '[webhooks]\nhosts = ["localhost"]\nnetworks = ["127.0.0.0/8", "::1/128"]\nhttp = true\n'
-    with guarded_broker(directory, table) as one:
-        yield one
+    with guarded_broker(directory, table) as broker:
+        yield broker
 
 
-def asked(
+def ask_with(
     guarded: Guarded, token: str, path: str = "/v1/subscriptions", method: str = "GET", body: Any = None
 ) -> Answer:
     return ask(guarded.broker.url + path, method, body, Authorization=f"Bearer {token}")
@@ -311,22 +317,24 @@ def asked(
 def test_a_broker_takes_jwts_beside_its_own_tokens(guarded: Guarded, issuer: Issuer) -> None:
     guarded.add("own")
     assert guarded.ask("own", "/v1/subscriptions").status == 200
-    assert asked(guarded, issuer.sign()).status == 200
-    made = asked(guarded, issuer.sign(), "/v1/subscriptions", "POST", {"filter": "n > 1", "id": "mine"})
+    assert ask_with(guarded, issuer.sign()).status == 200
+    made = ask_with(guarded, issuer.sign(), "/v1/subscriptions", "POST", {"filter": "n > 1", "id": "mine"})
     assert (made.status, made.json["owner"]) == (201, "jwt/alice")
-    assert asked(guarded, issuer.sign(sub="bob"), "/v1/subscriptions/mine", "DELETE").status == 403
+    assert ask_with(guarded, issuer.sign(sub="bob"), "/v1/subscriptions/mine", "DELETE").status == 403
     reader = issuer.sign(tamis_rights=["subscribe"])
-    assert asked(guarded, reader, "/v1/events", "POST", {"n": 1}).status == 403
+    assert ask_with(guarded, reader, "/v1/events", "POST", {"n": 1}).status == 403
     cheap = issuer.sign(tamis_policy="n < 100")
-    assert asked(guarded, cheap, "/v1/events", "POST", {"n": 500}).status == 403
-    assert asked(guarded, issuer.sign(tamis_namespaces=["acme"]), "/v1/events", "POST", {"n": 1}).status == 403
-    assert asked(guarded, issuer.sign(), "/v1/audit").status == 403
-    assert asked(guarded, issuer.sign(tamis_namespaces="*", tamis_rights="subscribe admin"), "/v1/audit").status == 200
+    assert ask_with(guarded, cheap, "/v1/events", "POST", {"n": 500}).status == 403
+    assert ask_with(guarded, issuer.sign(tamis_namespaces=["acme"]), "/v1/events", "POST", {"n": 1}).status == 403
+    assert ask_with(guarded, issuer.sign(), "/v1/audit").status == 403
+    assert (
+        ask_with(guarded, issuer.sign(tamis_namespaces="*", tamis_rights="subscribe admin"), "/v1/audit").status == 200
+    )
 
 
 @pytest.mark.parametrize("token", ["x" * (MAX_TOKEN + 1), "a.b.c" * MAX_TOKEN, "....", "a.b"])
 def test_odd_tokens_are_answered_401(guarded: Guarded, token: str) -> None:
-    assert asked(guarded, token[:60_000]).status == 401
+    assert ask_with(guarded, token[:60_000]).status == 401
 
 
 @pytest.mark.parametrize(
@@ -358,22 +366,22 @@ def test_a_webhook_outlives_the_jwt_that_made_it_until_that_is_revoked(guarded: 
     owner = issuer.sign(sub="hooks")
     token = issuer.sign(sub="hooks", jti="id-hooks", exp=time.time() + 2)
     path = "/v1/subscriptions/hooks"
-    assert asked(guarded, owner, "/v1/subscriptions", "POST", {"filter": "hook > 0", "id": "hooks"}).status == 201
+    assert ask_with(guarded, owner, "/v1/subscriptions", "POST", {"filter": "hook > 0", "id": "hooks"}).status == 201
     with Receiver() as receiver:
-        assert asked(guarded, token, f"{path}/webhook", "PUT", {"url": receiver.url}).status == 200
-        wait_until(lambda: asked(guarded, token).status == 401, "the end of the token")
+        assert ask_with(guarded, token, f"{path}/webhook", "PUT", {"url": receiver.url}).status == 200
+        wait_until(lambda: ask_with(guarded, token).status == 401, "the end of the token")
         time.sleep(2.5)  # tokens of webhooks are looked at every second
-        assert asked(guarded, owner, "/v1/events", "POST", {"hook": 1}).status == 200
+        assert ask_with(guarded, owner, "/v1/events", "POST", {"hook": 1}).status == 200
         wait_until(lambda: len(receiver.requests) == 1, "the message")
-        assert asked(guarded, owner, f"{path}/webhook").json["state"] == "active"
+        assert ask_with(guarded, owner, f"{path}/webhook").json["state"] == "active"
         guarded.tokens.revoke_foreign("hooks", jti_digest("id-hooks"))
         suspended = wait_until(
-            lambda: (shown := asked(guarded, owner, f"{path}/webhook").json)["state"] == "suspended" and shown,
+            lambda: (shown := ask_with(guarded, owner, f"{path}/webhook").json)["state"] == "suspended" and shown,
             "the end",
         )
         assert "revoked" in suspended["problem"]
-        assert asked(guarded, owner, "/v1/events", "POST", {"hook": 2}).status == 200
-        assert asked(guarded, owner, f"{path}/webhook/resume", "POST").status == 200  # with a token that is valid
+        assert ask_with(guarded, owner, "/v1/events", "POST", {"hook": 2}).status == 200
+        assert ask_with(guarded, owner, f"{path}/webhook/resume", "POST").status == 200  # with a token that is valid
         wait_until(lambda: len(receiver.requests) == 2, "the message that waited")
 
 
@@ -381,7 +389,7 @@ def test_a_webhook_outlives_the_jwt_that_made_it_until_that_is_revoked(guarded: 
 def test_a_stream_ends_with_its_token(guarded: Guarded, issuer: Issuer, how: str) -> None:
     """Within seconds: the stream is read until its end comes, which it would not without the revocation."""
     owner = issuer.sign(sub=how)
-    assert asked(guarded, owner, "/v1/subscriptions", "POST", {"filter": "n > 1", "id": how}).status == 201
+    assert ask_with(guarded, owner, "/v1/subscriptions", "POST", {"filter": "n > 1", "id": how}).status == 201
     token = issuer.sign(sub=how, jti=f"id-{how}", exp=time.time() + (8 if how == "expiry" else 3600))
     url = f"{guarded.broker.url}/v1/subscriptions/{how}/events"
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
@@ -392,5 +400,5 @@ def test_a_stream_ends_with_its_token(guarded: Guarded, issuer: Issuer, how: str
         if how == "digest":
             guarded.tokens.revoke_foreign("stolen", hashlib.sha256(token.encode()).hexdigest())
         stream.read()  # TimeoutError without an end: a stream that stays open says every 2 s that it is alive
-    assert wait_until(lambda: asked(guarded, token).status == 401, "the refusal")
-    assert asked(guarded, owner).status == 200
+    assert wait_until(lambda: ask_with(guarded, token).status == 401, "the refusal")
+    assert ask_with(guarded, owner).status == 200

@@ -72,8 +72,8 @@ def test_a_client_is_suspended_when_too_many_bytes_wait_for_it(tmp_path: Path) -
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path), max_backlog_bytes=500_000))
         await driver.start()
-        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
-        await driver.subscribe([("s:default:1", asked)], Rights("local"))
+        subscription = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([("s:default:1", subscription)], Rights("local"))
         for n in range(10):
             await driver.publish([{"n": n, "text": "x" * 100_000}], "default", Rights("local"), "test")
         assert driver.view.waiting_for("s:default:1") == 5  # the fifth is the first that reaches the bound
@@ -97,8 +97,8 @@ def test_what_is_kept_for_clients_is_bounded_in_bytes(tmp_path: Path, monkeypatc
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path)))
         await driver.start()
-        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
-        await driver.subscribe([(f"c:local:{i}", asked) for i in range(20)], Rights("local"))
+        subscription = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([(f"c:local:{i}", subscription) for i in range(20)], Rights("local"))
         for n in range(10):
             await driver.publish([{"n": n, "text": "x" * 240_000}], "default", Rights("local"), "test")
         kept = [driver.machine.node.ends[f"c:local:{i}"].outbox for i in range(20)]

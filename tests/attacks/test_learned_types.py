@@ -31,16 +31,16 @@ FULL = {f"a{i}": 1 for i in range(256)}
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_broker(tmp_path_factory.mktemp("types")) as found:
-        found.add("admin", is_admin=True)
-        found.add("eve", namespaces=("eve",))
-        found.add("bob", namespaces=("bob",))
-        yield found
+    with guarded_broker(tmp_path_factory.mktemp("types")) as broker:
+        broker.add("admin", is_admin=True)
+        broker.add("eve", namespaces=("eve",))
+        broker.add("bob", namespaces=("bob",))
+        yield broker
 
 
 def types_of(guarded: Guarded, who: str, namespace: str) -> dict[str, str]:
-    found: dict[str, str] = guarded.ask(who, f"/v1/schema?namespace={namespace}").json["attributes"]
-    return found
+    types: dict[str, str] = guarded.ask(who, f"/v1/schema?namespace={namespace}").json["attributes"]
+    return types
 
 
 def test_256_names_of_one_tenant_leave_another_its_own(guarded: Guarded) -> None:
@@ -51,15 +51,15 @@ def test_256_names_of_one_tenant_leave_another_its_own(guarded: Guarded) -> None
     assert made.status == 201, made.body
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"mag": 6}).status == 200
     log = guarded.ask("bob", "/v1/subscriptions/s/log?namespace=bob").json["messages"]
-    assert [one["event"] for one in log] == [{"mag": 6}]
+    assert [delivery["event"] for delivery in log] == [{"mag": 6}]
 
 
 def test_a_type_binds_its_own_namespace_alone_and_names_are_not_shown_to_others(guarded: Guarded) -> None:
     assert guarded.ask("eve", "/v1/events?namespace=eve", "POST", {"a1": 5}).status == 200
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": "text", "price": "x"}).status == 200
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": 5}).status == 200  # no filter asks for it
-    asked = {"filter": "a1 = 'text'", "namespace": "bob", "id": "asked"}
-    assert guarded.ask("bob", "/v1/subscriptions", "POST", asked).status == 201
+    subscription = {"filter": "a1 = 'text'", "namespace": "bob", "id": "asked"}
+    assert guarded.ask("bob", "/v1/subscriptions", "POST", subscription).status == 201
     assert guarded.ask("bob", "/v1/events?namespace=bob", "POST", {"a1": 5}).status == 400
     assert types_of(guarded, "bob", "bob")["a1"] == "string"
     assert types_of(guarded, "admin", "eve")["a1"] == "number"
@@ -84,7 +84,7 @@ def test_an_admin_resets_a_namespace_and_a_restart_keeps_that(guarded: Guarded) 
     assert log[-1]["event"] == {"a1": "text", "a7": 1}
     assert guarded.ask("eve", "/v1/events").status == 200
     deeds = guarded.ask("admin", "/v1/audit").json["deeds"]
-    assert [(one["what"], one["namespace"]) for one in deeds if one["what"] == "forget types"] == [
+    assert [(deed["what"], deed["namespace"]) for deed in deeds if deed["what"] == "forget types"] == [
         ("forget types", "eve")
     ]
     guarded.broker.stop()

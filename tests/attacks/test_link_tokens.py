@@ -34,13 +34,13 @@ name = "west"
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory = tmp_path_factory.mktemp("links")
     (directory / "schema.json").write_text('{"attributes": {"n": {"type": "number"}}}')
-    with guarded_broker(directory, CONFIG.format(schema=directory / "schema.json")) as found:
-        found.add("alice", is_admin=True)
-        found.add("south", broker="south", namespaces=("open",))
-        found.add("south-secret", broker="south", namespaces=("secret",))
-        found.add("west", broker="west")
-        found.add("west-open", broker="west", namespaces=("open",))
-        yield found
+    with guarded_broker(directory, CONFIG.format(schema=directory / "schema.json")) as broker:
+        broker.add("alice", is_admin=True)
+        broker.add("south", broker="south", namespaces=("open",))
+        broker.add("south-secret", broker="south", namespaces=("secret",))
+        broker.add("west", broker="west")
+        broker.add("west-open", broker="west", namespaces=("open",))
+        yield broker
 
 
 def knock(guarded: Guarded, who: str, query: str) -> str:

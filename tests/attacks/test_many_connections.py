@@ -41,11 +41,11 @@ def dial(broker: BrokerProcess, address: str = "127.0.0.1") -> socket.socket:
 
 def status(broker: BrokerProcess, path: str, address: str, *headers: str) -> int:
     """Return the status of one request that comes from an address of loopback."""
-    with dial(broker, address) as one:
+    with dial(broker, address) as connection:
         lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{broker.port}", "Connection: close", *headers)
         with contextlib.suppress(ConnectionError):
-            one.sendall("\r\n".join((*lines, "", "")).encode())
-        return int(one.recv(65536).split()[1])
+            connection.sendall("\r\n".join((*lines, "", "")).encode())
+        return int(connection.recv(65536).split()[1])
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_silent_sockets_of_one_address_keep_no_other_out(guarded: Guarded) -> No
     broker = guarded.broker
     with dialled(broker, MANY) as sockets:
         assert status(broker, "/v1/subscriptions", "127.0.0.2", bearer(guarded, "reader")) == 200
-        refused = [one for one in sockets[-100:] if one.recv(65536).startswith(b"HTTP/1.1 503 ")]
+        refused = [connection for connection in sockets[-100:] if connection.recv(65536).startswith(b"HTTP/1.1 503 ")]
         assert len(refused) == 100
-        for one in sockets[:OF_ADDRESS]:  # those that were taken are cut: they sent no head in time
-            assert one.recv(65536) == b""
+        for connection in sockets[:OF_ADDRESS]:  # those that were taken are cut: they sent no head in time
+            assert connection.recv(65536) == b""
         assert status(broker, "/v1/subscriptions", "127.0.0.1", bearer(guarded, "reader")) == 200
 
 
@@ -88,18 +88,18 @@ def test_a_full_broker_has_a_reserve_for_admins(guarded: Guarded) -> None:
 )
 def test_a_head_that_comes_byte_by_byte_is_cut(tmp_path: Path, start: str) -> None:
     """Each byte comes in time for itself; the head as a whole does not. The second one begins behind an answer."""
-    with running(BrokerProcess(tmp_path)) as (broker,), dial(broker) as one:
-        one.sendall(start.replace("{host}", f"127.0.0.1:{broker.port}").encode())
-        one.settimeout(0.5)
-        wait_until(lambda: is_cut(one), "the end of a connection whose head never ends")
+    with running(BrokerProcess(tmp_path)) as (broker,), dial(broker) as connection:
+        connection.sendall(start.replace("{host}", f"127.0.0.1:{broker.port}").encode())
+        connection.settimeout(0.5)
+        wait_until(lambda: is_cut(connection), "the end of a connection whose head never ends")
         run(assert_serves(broker))
 
 
-def is_cut(one: socket.socket) -> bool:
+def is_cut(connection: socket.socket) -> bool:
     """Whether the broker has closed a connection; one more byte is sent to it."""
     try:
-        one.sendall(b"x")
-        return not one.recv(65536)
+        connection.sendall(b"x")
+        return not connection.recv(65536)
     except TimeoutError:
         return False
     except ConnectionError:

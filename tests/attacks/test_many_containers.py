@@ -90,11 +90,11 @@ def test_they_are_counted_as_the_parser_finds_them() -> None:
         items = [value(levels - 1) for _ in range(rng.randrange(4))]
         return items if kind == 2 else {str(value(0)): item for item in items}
 
-    def containers(found: object) -> int:
-        inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-        return isinstance(found, dict | list) + sum(map(containers, inner))
+    def containers(value: object) -> int:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return isinstance(value, dict | list) + sum(map(containers, inner))
 
     for _ in range(2_000):
-        found = value(4)
-        text = json.dumps(found, ensure_ascii=rng.random() < 0.5)
-        assert count_containers(text) == containers(found), text
+        document = value(4)
+        text = json.dumps(document, ensure_ascii=rng.random() < 0.5)
+        assert count_containers(text) == containers(document), text

@@ -117,7 +117,7 @@ def test_no_message_is_lost_when_the_token_of_a_bridge_ends(tmp_path: Path, way:
 
         def seen() -> set[int]:
             page = guarded.ask("reader", "/v1/subscriptions/s/log?limit=1000").json["messages"]
-            return {one["event"]["n"] for one in page}
+            return {delivery["event"]["n"] for delivery in page}
 
         async def until_all() -> None:
             bridge = asyncio.create_task(run(guarded.add("second"), lambda: None))

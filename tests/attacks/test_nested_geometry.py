@@ -171,8 +171,8 @@ def learned(broker: BrokerProcess) -> BrokerProcess:
     """A broker that has learned that `g` is a region, which a subscription asks for."""
     taught = ask(f"{broker.url}/v1/events", "POST", {"g": {"type": "Point", "coordinates": [0, 0]}})
     assert taught.status == 200, taught.body
-    asked = ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "near", "filter": "S_INTERSECTS(g, BBOX(0, 0, 1, 1))"})
-    assert asked.status in (201, 409), asked.body
+    made = ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "near", "filter": "S_INTERSECTS(g, BBOX(0, 0, 1, 1))"})
+    assert made.status in (201, 409), made.body
     return broker
 
 

@@ -86,15 +86,15 @@ ODD_HEADS = {
 
 def talk(port: int, data: bytes, *, until: bytes = b"no end") -> bytes:
     """Send bytes; return what comes until the broker closes, or has said ``until``."""
-    found = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as one:
+    response = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=HANGS) as connection:
         try:
-            one.sendall(data)
-            while until not in found and (piece := one.recv(65536)):
-                found += piece
+            connection.sendall(data)
+            while until not in response and (piece := connection.recv(65536)):
+                response += piece
         except OSError:  # it hung up, or has nothing more to say
-            return found
-    return found
+            return response
+    return response
 
 
 def head(line: str) -> bytes:
@@ -109,11 +109,11 @@ def status_of(answer: bytes) -> int:
 
 def test_bodies_that_no_client_sends(broker: BrokerProcess) -> None:
     json = "application/json"
-    found = {
+    statuses = {
         name: ask(broker.url + path, "POST", body, **{"Content-Type": json}).status
         for name, (path, body) in REFUSED_BODIES.items()
     }
-    assert {name: status for name, status in found.items() if status not in (400, 413, 422)} == {}
+    assert {name: status for name, status in statuses.items() if status not in (400, 413, 422)} == {}
     bomb = gzip.compress(bytes(50_000_000))
     assert ask(f"{broker.url}{EVENTS}", "POST", bomb, **{"Content-Encoding": "gzip"}).status == 415
     run(assert_serves(broker))
@@ -121,8 +121,8 @@ def test_bodies_that_no_client_sends(broker: BrokerProcess) -> None:
 
 def test_heads_that_no_client_sends(broker: BrokerProcess) -> None:
     ask(f"{broker.url}{SUBSCRIPTIONS}", "POST", {"filter": "a > 1", "id": "x"})
-    found = {name: status_of(talk(broker.port, head(line))) for name, line in ODD_HEADS.items()}
-    assert {name: status for name, status in found.items() if status >= 500} == {}
+    statuses = {name: status_of(talk(broker.port, head(line))) for name, line in ODD_HEADS.items()}
+    assert {name: status for name, status in statuses.items() if status >= 500} == {}
     for limit in ("-1", "zz", "1e3", "", "9" * 30):
         assert status_of(talk(broker.port, head(f"GET {SUBSCRIPTIONS}/x/events?limit={limit}"))) == 400, limit
     pipelined = head("GET /healthz").replace(b"Connection: close\r\n", b"") * 200 + head("GET /healthz")
@@ -147,13 +147,13 @@ def test_ids_that_look_like_paths_and_headers_are_names(broker: BrokerProcess) -
 
 def websocket(port: int, *headers: str, path: str = "/v1/connect?client=odd", more: bytes = b"") -> bytes:
     key = base64.b64encode(bytes(16)).decode()
-    known = [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
+    defaults = [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
     lines = [
         f"GET {path} HTTP/1.1",
         "Host: 127.0.0.1",
         "Upgrade: websocket",
         "Connection: Upgrade",
-        *(headers or known),
+        *(headers or defaults),
     ]
     return talk(port, ("\r\n".join(lines) + "\r\n\r\n").encode() + more, until=b"\r\n\r\n")
 
@@ -189,10 +189,10 @@ def test_sockets_of_no_version_and_frames_that_lie(broker: BrokerProcess) -> Non
 
 
 def test_a_text_frame_is_refused_with_its_reason(broker: BrokerProcess) -> None:
-    with websockets.sync.client.connect(f"ws://127.0.0.1:{broker.port}/v1/connect?client=text") as one:
-        one.send("hello")
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{broker.port}/v1/connect?client=text") as connection:
+        connection.send("hello")
         with pytest.raises(websockets.exceptions.ConnectionClosedError, match="binary frames only"):
-            list(one)  # the broker's greeting may come first
+            list(connection)  # the broker's greeting may come first
 
 
 def test_messages_are_short_however_long_the_names_are(broker: BrokerProcess) -> None:
@@ -201,7 +201,7 @@ def test_messages_are_short_however_long_the_names_are(broker: BrokerProcess) ->
         name = f"n{number}" + "x" * 250
         made = ask(f"{broker.url}{SUBSCRIPTIONS}", "POST", {"filter": f"{name} > 1", "namespace": "long"})
         assert made.status == 201, made.body
-    asked = {
+    requests = {
         "unknown": ("/v1/trial", {"filter": "zzz LIKE 'a%'"}, 400),
         "unknown and long": ("/v1/trial", {"filter": f"{'z' * 16_000} LIKE 'a%'"}, 400),
         "a long name in a filter": (SUBSCRIPTIONS, {"filter": f"{'z' * 257} > 1"}, 413),
@@ -212,7 +212,7 @@ def test_messages_are_short_however_long_the_names_are(broker: BrokerProcess) ->
         "a long name of a field": (SUBSCRIPTIONS, {"filter": "a > 1", "fields": ["z" * 16_000] * 2}, 400),
         "a value that does not fit": (f"{EVENTS}?namespace=long", {"n0" + "x" * 250: "text" * 10_000}, 400),
     }
-    for name, (path, body, status) in asked.items():
+    for name, (path, body, status) in requests.items():
         answer = ask(f"{broker.url}{path}", "POST", {"namespace": "long", **body} if "?" not in path else body)
         assert (answer.status, len(answer.body) < 2_000) == (status, True), (name, answer.body[:300])
     fitting = {"z" * 256: 1, "y" * 200: {"y" * 55: 1}}
@@ -224,13 +224,13 @@ def test_half_of_a_body_leaves_no_traceback_when_the_broker_stops(tmp_path: Path
     """`running` looks for tracebacks in what the broker has printed."""
     with running(BrokerProcess(tmp_path)) as (broker,):
         open_sockets = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(5)]
-        for one in open_sockets:
-            one.sendall(head(f"POST {EVENTS}\r\nContent-Length: 100") + b"{")
+        for connection in open_sockets:
+            connection.sendall(head(f"POST {EVENTS}\r\nContent-Length: 100") + b"{")
         assert ask(f"{broker.url}/healthz").status == 200
         broker.stop()
         log = broker.log()
-    for one in open_sockets:
-        one.close()
+    for connection in open_sockets:
+        connection.close()
     assert "Traceback" not in log
 
 
@@ -247,19 +247,19 @@ TOKENS = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with guarded_broker(tmp_path_factory.mktemp("guarded")) as one:
-        one.add("alice")
-        yield one.broker.port
+    with guarded_broker(tmp_path_factory.mktemp("guarded")) as broker:
+        broker.add("alice")
+        yield broker.broker.port
 
 
 def test_two_tokens_in_a_request_are_refused(tmp_path: Path) -> None:
     """A proxy may check one of them and a broker take the other."""
-    with guarded_broker(tmp_path) as one:
-        good, other = one.add("alice"), one.add("eve")
+    with guarded_broker(tmp_path) as broker:
+        good, other = broker.add("alice"), broker.add("eve")
         for tokens in ((good, other), (other, good), (good, "x"), (good, good)):
             headers = "".join(f"\r\nAuthorization: Bearer {token}" for token in tokens)
-            assert status_of(talk(one.broker.port, head(f"GET {SUBSCRIPTIONS}{headers}"))) == 400
-        assert status_of(talk(one.broker.port, head(f"GET {SUBSCRIPTIONS}\r\nAuthorization: Bearer {good}"))) == 200
+            assert status_of(talk(broker.broker.port, head(f"GET {SUBSCRIPTIONS}{headers}"))) == 400
+        assert status_of(talk(broker.broker.port, head(f"GET {SUBSCRIPTIONS}\r\nAuthorization: Bearer {good}"))) == 200
 
 
 @pytest.mark.parametrize("name", TOKENS)

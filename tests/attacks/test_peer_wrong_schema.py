@@ -66,9 +66,9 @@ def refusal(target: PeerProgram, **options: object) -> str:
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_both_name_the_difference(target: PeerProgram, name: str) -> None:
-    schema, here, there = DIFFERENT[name]
+    schema, here, of_target = DIFFERENT[name]
     assert here in refusal(target, schema=schema)
-    target.wait_for(there)
+    target.wait_for(of_target)
 
 
 def test_equal_numbers_are_the_same_schema(target: PeerProgram) -> None:

@@ -26,7 +26,7 @@ SIGNS = [
 ]
 
 
-@pytest.mark.parametrize("headers", SIGNS, ids=lambda one: next(iter(one)))
+@pytest.mark.parametrize("headers", SIGNS, ids=lambda headers: next(iter(headers)))
 def test_what_a_proxy_passed_on_needs_a_token(broker: BrokerProcess, headers: dict[str, str]) -> None:  # noqa: F811
     answer = ask(f"{broker.url}/v1/subscriptions", **headers)
     assert answer.status == 401
@@ -55,4 +55,4 @@ def test_so_does_what_a_proxy_without_settings_passes_on(broker: BrokerProcess) 
 def test_a_header_does_not_choose_the_address_in_the_audit(broker: BrokerProcess) -> None:  # noqa: F811
     assert ask(f"{broker.url}/v1/subscriptions", X_Forwarded_For="203.0.113.9").status == 401
     deeds = ask(f"{broker.url}/v1/audit").json["deeds"]
-    assert {one["address"] for one in deeds if one["what"] == "refuse"} == {"loopback"}
+    assert {deed["address"] for deed in deeds if deed["what"] == "refuse"} == {"loopback"}

@@ -74,8 +74,8 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     directory: Path = tmp_path_factory.mktemp("linked")
     (directory / "schema.json").write_text(SCHEMA)
     config = f'data = "{directory / "data"}"\nschema = "{directory / "schema.json"}"\n[[links]]\nname = "evil"\n'
-    with running(BrokerProcess(directory, config)) as (one,):
-        yield one
+    with running(BrokerProcess(directory, config)) as (broker,):
+        yield broker
 
 
 @pytest.mark.parametrize("name", UPDATES)
@@ -98,11 +98,11 @@ def test_the_link_is_cut_and_the_broker_goes_on(linked: BrokerProcess, name: str
 def test_nothing_of_a_refused_update_is_applied(linked: BrokerProcess) -> None:
     async def story() -> int:
         async with dialled(linked, "broker=evil") as wire:
-            before = wire.said
+            before = wire.sent
             await wire.say(m.encode(UPDATES["the second of two"]))
             await wire.closing()
         async with dialled(linked, "broker=evil") as wire:
-            return wire.said - before
+            return wire.sent - before
 
     assert run(story()) == 0
 
@@ -116,11 +116,11 @@ def test_the_broker_starts_again(linked: BrokerProcess) -> None:
 def test_a_good_update_is_taken(linked: BrokerProcess) -> None:
     async def story() -> int:
         async with dialled(linked, "broker=evil") as wire:
-            before = wire.said
+            before = wire.sent
             await wire.say(m.encode(m.Update(1, replace=True, ranges=(m.Ranges("default", plan(INSIDE, NOTHING)),))))
             while not any(frame.ack > before for frame in frames_of(await wire.socket.recv())):
                 pass
         async with dialled(linked, "broker=evil") as wire:
-            return wire.said - before
+            return wire.sent - before
 
     assert run(story()) == 1

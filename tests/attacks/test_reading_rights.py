@@ -78,20 +78,20 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_broker(tmp_path_factory.mktemp("reading"), TENANT) as found:
-        found.add("admin", is_admin=True)
-        found.add("reader", may_publish=False)
-        found.add("writer", may_subscribe=False)
-        found.add("writing-admin", may_subscribe=False, is_admin=True)
-        found.add("cheap", policy="price < 100")
-        found.add("cheap-admin", policy="price < 100", is_admin=True)
-        found.add("tenant", namespaces=("acme",))
-        with tamis.connect(found.broker.url, token=found.secrets["admin"], client="laptop-of-the-boss") as client:
+    with guarded_broker(tmp_path_factory.mktemp("reading"), TENANT) as broker:
+        broker.add("admin", is_admin=True)
+        broker.add("reader", may_publish=False)
+        broker.add("writer", may_subscribe=False)
+        broker.add("writing-admin", may_subscribe=False, is_admin=True)
+        broker.add("cheap", policy="price < 100")
+        broker.add("cheap-admin", policy="price < 100", is_admin=True)
+        broker.add("tenant", namespaces=("acme",))
+        with tamis.connect(broker.broker.url, token=broker.secrets["admin"], client="laptop-of-the-boss") as client:
             client.subscribe("price > 0", id="all", durable=True)
             client.publish([{"price": 5}, {"price": 500}])
-        found.ask("admin", "/v1/subscriptions", "POST", {"id": "everything", "filter": "price > 0"})
-        assert found.ask("admin", "/v1/events", "POST", [{"price": 7}, {"price": 700}]).status == 200
-        yield found
+        broker.ask("admin", "/v1/subscriptions", "POST", {"id": "everything", "filter": "price > 0"})
+        assert broker.ask("admin", "/v1/events", "POST", [{"price": 7}, {"price": 700}]).status == 200
+        yield broker
 
 
 def test_the_table_has_every_endpoint() -> None:
@@ -99,7 +99,7 @@ def test_the_table_has_every_endpoint() -> None:
 
 
 @pytest.mark.parametrize("who", ["writer", "writing-admin"])
-@pytest.mark.parametrize(("method", "path"), SHOWING, ids=lambda one: one)
+@pytest.mark.parametrize(("method", "path"), SHOWING, ids=lambda value: value)
 def test_a_token_that_may_only_publish_is_shown_nothing(guarded: Guarded, method: str, path: str, who: str) -> None:
     for id in ("everything", "nothing"):
         answer = guarded.ask(who, path.replace("{id}", id), method, SHOWING[method, path])
@@ -108,7 +108,7 @@ def test_a_token_that_may_only_publish_is_shown_nothing(guarded: Guarded, method
 
 
 @pytest.mark.parametrize(
-    ("who", "method", "path"), [(who, *one) for who, many in REFUSED.items() for one in sorted(many)]
+    ("who", "method", "path"), [(who, *request) for who, many in REFUSED.items() for request in sorted(many)]
 )
 def test_what_shows_the_whole_broker_is_not_for_a_part_of_it(
     guarded: Guarded, who: str, method: str, path: str
@@ -119,10 +119,10 @@ def test_what_shows_the_whole_broker_is_not_for_a_part_of_it(
 @pytest.mark.parametrize("who", ["cheap", "cheap-admin"])
 def test_a_policy_hides_recent_events_and_deliveries(guarded: Guarded, who: str) -> None:
     events = guarded.ask(who, "/v1/events").json["events"]
-    assert [one["event"]["price"] for one in events] == [7, 5]
+    assert [message["event"]["price"] for message in events] == [7, 5]
     deliveries = guarded.ask(who, "/v1/deliveries").json["deliveries"]
-    assert {one["event"]["price"] for one in deliveries} == {5, 7}
-    assert {one["event"]["price"] for one in guarded.ask("reader", "/v1/deliveries").json["deliveries"]} == {
+    assert {message["event"]["price"] for message in deliveries} == {5, 7}
+    assert {message["event"]["price"] for message in guarded.ask("reader", "/v1/deliveries").json["deliveries"]} == {
         5,
         7,
         500,
@@ -134,7 +134,7 @@ def test_a_policy_is_joined_to_a_trial(guarded: Guarded) -> None:
     question = {"filter": "price IS NOT NULL OR price IS NULL"}
     tried = guarded.ask("cheap", "/v1/trial", "POST", question).json
     assert (tried["examined"], tried["matched"]) == (2, 2)
-    assert {one["event"]["price"] for one in tried["events"]} == {5, 7}
+    assert {event["event"]["price"] for event in tried["events"]} == {5, 7}
     assert guarded.ask("admin", "/v1/trial", "POST", question).json["examined"] == 4
 
 
@@ -156,7 +156,8 @@ def test_another_tenant_sees_none_of_it(guarded: Guarded) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [one for one in SHOWING if one[0] == "GET" and "{id}" not in one[1]] + [("POST", "/v1/explain")]
+    ("method", "path"),
+    [request for request in SHOWING if request[0] == "GET" and "{id}" not in request[1]] + [("POST", "/v1/explain")],
 )
 def test_names_of_clients_are_for_admins(guarded: Guarded, method: str, path: str) -> None:
     body = SHOWING[method, path]
@@ -164,6 +165,6 @@ def test_names_of_clients_are_for_admins(guarded: Guarded, method: str, path: st
     if path not in ("/v1/events", "/v1/deliveries"):  # the id of an event names its publisher, for all who may read it
         assert b"laptop-of-the-boss" not in shown.body
     if path == "/v1/deliveries":
-        assert {one["client"] for one in shown.json["deliveries"]} == {None, 's:default:"everything"'}
+        assert {delivery["client"] for delivery in shown.json["deliveries"]} == {None, 's:default:"everything"'}
     if path in ("/v1/deliveries", "/v1/subscriptions", "/v1/statistics", "/metrics"):
         assert b"laptop-of-the-boss" in guarded.ask("admin", path, method, body).body

@@ -36,9 +36,9 @@ CONFIG = 'schema = "{schema}"\n[[links]]\nname = "south"\n'
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory = tmp_path_factory.mktemp("revoked")
     (directory / "schema.json").write_text('{"attributes": {"n": {"type": "number"}}}')
-    with guarded_broker(directory, CONFIG.format(schema=directory / "schema.json")) as found:
-        found.add("admin", is_admin=True)
-        yield found
+    with guarded_broker(directory, CONFIG.format(schema=directory / "schema.json")) as broker:
+        broker.add("admin", is_admin=True)
+        yield broker
 
 
 def publish(guarded: Guarded) -> None:
@@ -68,9 +68,9 @@ def read_stream(guarded: Guarded, who: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", guarded.broker.port, timeout=HANGS)
     headers = {"Authorization": f"Bearer {guarded.secrets[who]}"}
     connection.request("GET", f"/v1/subscriptions/{who}/events?ack=auto", headers=headers)
-    found = connection.getresponse().read()
+    stream = connection.getresponse().read()
     connection.close()
-    return found.count(b"data: ")
+    return stream.count(b"data: ")
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["revoked", "issued again"])
@@ -131,7 +131,7 @@ def break_for_a_while(guarded: Guarded) -> None:
         time.sleep(4.5)
         assert guarded.ask("admin", "/v1/subscriptions").status == 200
         records = guarded.ask("admin", "/v1/audit").json["deeds"]
-        assert any(one["what"] == "token file" and "not a file of tokens" in one["detail"] for one in records)
+        assert any(record["what"] == "token file" and "not a file of tokens" in record["detail"] for record in records)
     finally:
         guarded.tokens.path.write_bytes(good)
 
@@ -172,15 +172,15 @@ def test_a_body_that_ends_after_its_token_is_refused(guarded: Guarded) -> None:
 def test_an_unreadable_file_keeps_the_last_state_and_a_missing_one_keeps_none(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens.json")
     secret = tokens.add("alice")
-    found = tokens.find(secret)
-    assert found is not None
+    token = tokens.find(secret)
+    assert token is not None
     for text in (b"[{", b"\xff", b"[" * 100_000, b'[{"name": "a:b", "sha256": "x", "created": 0}]'):
         tokens.path.write_bytes(text)
-        assert tokens.is_live(found.sha256)
+        assert tokens.is_live(token.sha256)
         assert tokens.problem
         with pytest.raises(StoreError):
             tokens.add("bob")  # nothing is written over what a person may want to mend
         with pytest.raises(StoreError):
             Tokens(tokens.path).all()
     os.unlink(tokens.path)
-    assert not tokens.is_live(found.sha256)
+    assert not tokens.is_live(token.sha256)

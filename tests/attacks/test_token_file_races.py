@@ -35,14 +35,14 @@ def test_a_revocation_beside_an_addition_is_not_lost(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=add_many, args=(path, prefix)) for prefix in "ab"]
     workers.append(context.Process(target=revoke_many, args=(path,)))
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
-    assert [one.exitcode for one in workers] == [0, 0, 0]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
     wanted = {f"{prefix}{number}" for prefix in "ab" for number in range(ROUNDS)}
-    assert {one.name for one in Tokens(path).all()} == wanted
-    assert [one.name for one in tmp_path.iterdir()] == ["tokens.json"]
+    assert {token.name for token in Tokens(path).all()} == wanted
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens.json"]
 
 
 def test_a_change_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

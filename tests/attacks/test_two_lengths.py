@@ -21,8 +21,8 @@ LENGTHS = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> object:
-    with running(BrokerProcess(Path(tmp_path_factory.mktemp("lengths")))) as (one,):
-        yield one
+    with running(BrokerProcess(Path(tmp_path_factory.mktemp("lengths")))) as (broker,):
+        yield broker
 
 
 @pytest.mark.parametrize("name", LENGTHS)

@@ -32,11 +32,11 @@ class Wire:
         self.frames = frames
         #: The epoch of the broker, and the number of the last message of this client that it has.
         self.epoch = epoch
-        self.said = received
+        self.sent = received
 
     async def say(self, body: bytes) -> None:
-        self.said += 1
-        await self.socket.send(join_frames([encode_frame(Frame(self.life, self.epoch, self.said, 0, body))]))
+        self.sent += 1
+        await self.socket.send(join_frames([encode_frame(Frame(self.life, self.epoch, self.sent, 0, body))]))
 
     async def refusal(self) -> m.Refusal:
         """Return the next refusal that the broker sends."""
