@@ -691,7 +691,7 @@ def forget_in_a_crash_which_entries_are_stale(real: Any) -> Any:
 
 @plant(Confirmations, "take_settled")
 def everything_is_active_at_once(real: Any) -> Any:
-    def take_settled(self: Any) -> Any:
+    def take_settled(self: Any, limit: int) -> Any:
         _settle(
             self,
             [
@@ -701,7 +701,7 @@ def everything_is_active_at_once(real: Any) -> Any:
                 for confirmation in several
             ],
         )
-        return real(self)
+        return real(self, limit)
 
     return take_settled
 

@@ -99,6 +99,7 @@ LARGE = {
     "tamis.routing.core.event_batch.SMALL_BATCH": 2,
     "tamis.routing.core.interest.MANY": 2,
     "tamis.routing.core.broker.CHANGED_AT_ONCE": 2,
+    "tamis.routing.core.broker.SETTLED_AT_ONCE": 1,
     "tamis.index.packed.matcher.PackedMatcher.__init__.__defaults__": (2,),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tamis.node.content import Content
 from tamis.node.core import LinkUp
 from tamis.node.effects import Again, Effect, Key, Persist, Send
 from tamis.routing import messages as m
+from tamis.routing.core import broker
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.expiry import Expiry
@@ -221,12 +223,68 @@ def test_a_confirmation_costs_what_it_settles() -> None:
             for i in range(200):
                 confirmations.number_next("east")
                 confirmations.confirm("east", 0)
-                confirmations.take_settled()
+                confirmations.take_settled(10)
                 confirmations.early_for("alice", str(i), "east")
 
         return effort(work)
 
     assert cost(20_000) <= 5 * cost(20)
+
+
+def settle(confirmations: Confirmations) -> list[int]:
+    """Settle in steps of 1,000; return how many items each step settled."""
+    counts = []
+    while confirmations.has_settled:
+        counts.append(len(confirmations.take_settled(1_000)))
+    return counts
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda confirmations: confirmations.confirm("east", 1),
+        lambda confirmations: confirmations.excuse("east", True),
+        lambda confirmations: confirmations.remove("east"),
+    ],
+)
+def test_what_one_confirmation_settles_is_settled_in_steps(release: Callable[[Confirmations], None]) -> None:
+    confirmations = Confirmations(["east"])
+    confirmations.number_next("east")
+    for i in range(3_500):
+        confirmations.expect("alice", str(i), set())
+    release(confirmations)
+    confirmations.forget("alice", "3400")
+    assert confirmations.has_waiting
+    assert settle(confirmations) == [1_000, 1_000, 1_000, 499]
+    assert not confirmations.has_waiting
+
+
+def test_a_broker_settles_a_restored_table_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ticks go on where the message of the neighbour stopped; each subscription becomes active once."""
+    monkeypatch.setattr(broker, "SETTLED_AT_ONCE", 100)
+    core = BrokerCore("here", {"east": find_policy("every")}, CONTENT)
+    core.subscribe([("alice", m.Subscribe(i, text(f"x > {i}"))) for i in range(350)], now=0)
+    for message in (Connected(takes_parts=False), LinkUp(), m.Update(1, replace=True)):
+        core.handle(message, sender="east", now=0)
+    steps = [core.handle(m.Confirm(1), sender="east", now=1)]
+    while Again() in steps[-1]:
+        steps.append(core.handle(m.Tick(), sender="", now=1))
+    words = [[effect.message for effect in step if isinstance(effect, Send)] for step in steps]
+    active = [[word.id for word in step if isinstance(word, m.Status)] for step in words]
+    assert {word.state for step in words for word in step} == {m.State.ACTIVE}
+    assert active == [[*range(i, min(i + 100, 350))] for i in range(0, 350, 100)]
+
+
+def test_late_subscriptions_are_reported_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "SETTLED_AT_ONCE", 100)
+    core = BrokerCore("here", {"east": find_policy("every")}, CONTENT, patience=10.0)
+    core.subscribe([("alice", m.Subscribe(i, text(f"x > {i}"))) for i in range(250)], now=0)
+    steps = [core.handle(m.Tick(), sender="", now=11)]
+    while Again() in steps[-1]:
+        steps.append(core.handle(m.Tick(), sender="", now=11))
+    late = [[word.message for word in step if isinstance(word, Send)] for step in steps]
+    assert [len(messages) for messages in late] == [100, 100, 50]
+    assert [message.id for messages in late for message in messages] == [*range(250)]
 
 
 def test_forgotten_waits_do_not_pile_up_while_a_link_is_cut() -> None:

@@ -64,6 +64,9 @@ _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
 #: Entries of a removed neighbour that are withdrawn in one step, and interests that a new one's summaries take.
 CHANGED_AT_ONCE = 256
 
+#: Pending confirmations that are settled, and late subscriptions whose clients are told so, in one step.
+SETTLED_AT_ONCE = 1024
+
 #: Seconds after which a client is told which neighbours have not confirmed its subscription.
 PATIENCE_SECONDS = 30.0
 
@@ -211,17 +214,20 @@ class BrokerCore:
         changed = self._announce() if busy or withdrawn or was_filling else []
         again = [Again()] if self.table.leaving or self.table.filling else []
         reports = self.flow.rings.tell_due()
-        return [*effects, *withdrawn, *self.flow.close_gaps(), *reports, *changed, *again, *self._report_late(now)]
+        settled = self._settle() if self._confirmations.has_settled else []
+        late = self._report_late(now)
+        return [*effects, *withdrawn, *self.flow.close_gaps(), *reports, *changed, *again, *settled, *late]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Return messages to clients whose subscriptions are late, with the neighbours that have not confirmed them."""
         effects: list[Effect] = []
-        for client, key in self._confirmations.take_late(now):
-            if client not in self._neighbours:
+        late = self._confirmations.take_late(now, SETTLED_AT_ONCE)
+        for client, key in late:
+            missing = tuple(self._confirmations.missing(client, key))
+            if missing and client not in self._neighbours:
                 waiting = self.table.interests(client)[str(key)]
-                missing = tuple(self._confirmations.missing(client, key))
                 effects.append(Send(client, m.Delayed(waiting.id, waiting.namespace, missing)))
-        return effects
+        return [*effects, Again()] if len(late) == SETTLED_AT_ONCE else effects
 
     def missing(self, client: Link, key: str) -> list[Link]:
         """Return the neighbours that have not confirmed a subscription yet, sorted."""
@@ -289,17 +295,21 @@ class BrokerCore:
         return [records.NUMBER.put(link, value=number), Send(link, update)]
 
     def _settle(self, *confirmations: tuple[Link, int]) -> list[Effect]:
-        """Apply confirmations; report what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers."""
+        """Apply confirmations; report what all neighbours have confirmed: ACTIVE to clients, `Confirm` to brokers.
+
+        What one step does not settle, the ticks after it do.
+        """
         for link, number in confirmations:
             self._confirmations.confirm(link, number)
         confirmed: dict[Link, int] = {}
         effects: list[Effect] = []
-        for source, item in self._confirmations.take_settled():
+        for source, item in self._confirmations.take_settled(SETTLED_AT_ONCE):
             if isinstance(item, int):
                 confirmed[source] = item
             elif not self._confirmations.is_changing(source, item):
                 effects += _status(self, source, self.table.interests(source)[str(item)], m.State.ACTIVE)
-        return effects + [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
+        effects += [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
+        return [*effects, Again()] if self._confirmations.has_settled else effects
 
     # Life
 

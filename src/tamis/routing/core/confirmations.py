@@ -6,7 +6,9 @@ filters that were announced because of the item, and also those that were withhe
 same link, so it is confirmed earlier (promise R13). Waiting proceeds outwards in a tree, so it ends.
 
 A later item never needs a smaller number of a link, so each link has a queue, and a confirmation removes the items that
-it settles from the front of one queue: its cost is proportional to their number, however many wait (promise R14).
+it settles from the front of one queue: its cost is proportional to their number, however many wait (promise R14). One
+confirmation may settle 100,000 subscriptions, for example after a restart. So `take_settled` removes a bounded number
+of items from the queues, and the broker calls it again while `has_settled` is true.
 
 A subscription may wait for a neighbour that is unreachable. `take_late` returns, once each, those that have waited for
 longer than a limit, and `missing` returns the neighbours that have not confirmed.
@@ -16,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Container, Hashable, Iterable, Mapping, Set
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import islice
 
 from tamis.node.effects import Link
 from tamis.routing.core.interest import Interest
@@ -57,6 +60,8 @@ class Confirmations:
         self._waiting: dict[Link, dict[Hashable, list[_Waiting]]] = {}
         #: The items that wait for each link, ascending by the number they need; some may be forgotten.
         self._queues: dict[Link, deque[_Waiting]] = {link: deque() for link in self.sent}
+        #: Items that need not wait for one of their links from now on: it was removed or excused.
+        self._released: deque[_Waiting] = deque()
         self._settled: list[_Waiting] = []
         #: All items by arrival; some may be settled or forgotten.
         self._by_age: deque[_Waiting] = deque()
@@ -118,7 +123,7 @@ class Confirmations:
         self._n_live += 1
         for link in late:
             self._queues[link].append(waiting)
-        self._compact()
+        _compact(self)
 
     def is_awaited(self, owed: Set[Link]) -> bool:
         """Whether an item of a client would have to wait; ``owed`` is as in `expect`."""
@@ -134,8 +139,8 @@ class Confirmations:
             self._excused.discard(link)
             return
         self._excused.add(link)
-        while self._queues[link]:
-            self._note_confirmed(self._queues[link].popleft())
+        self._released.extend(self._queues[link])
+        self._queues[link].clear()
 
     def early_for(self, source: Link, item: Hashable, link: Link) -> list[Interest | None]:
         """Return the former interests of new filters that a link has not confirmed; None for one that replaces nothing.
@@ -160,11 +165,11 @@ class Confirmations:
         waiting = self._waiting.get(source, {}).get(item, ())
         return sorted({link for entry in waiting for link, n in entry.needed.items() if self.confirmed[link] < n})
 
-    def take_late(self, now: float) -> list[tuple[Link, Hashable]]:
-        """Return the items that are late and were not returned before, in order of arrival."""
+    def take_late(self, now: float, limit: int) -> list[tuple[Link, Hashable]]:
+        """Return at most ``limit`` items that are late and were not returned before, in order of arrival."""
         late: list[tuple[Link, Hashable]] = []
         before = now - self._patience
-        while self._by_age and (self._by_age[0].since <= before or not _waits(self._by_age[0])):
+        while len(late) < limit and self._by_age and (self._by_age[0].since <= before or not _waits(self._by_age[0])):
             waiting = self._by_age.popleft()
             if _waits(waiting):
                 late.append((waiting.source, waiting.item))
@@ -186,12 +191,17 @@ class Confirmations:
     def confirm(self, link: Link, number: int) -> None:
         """Note that a link has confirmed all updates up to a number."""
         self.confirmed[link] = max(self.confirmed[link], min(number, self.sent[link]))
-        queue = self._queues[link]
-        while queue and queue[0].needed[link] <= self.confirmed[link]:
-            self._note_confirmed(queue.popleft())
 
-    def take_settled(self) -> list[tuple[Link, Hashable]]:
-        """Return the items that are settled, in order of arrival."""
+    @property
+    def has_settled(self) -> bool:
+        """Whether `take_settled` has more to do."""
+        return bool(self._settled) or next(_confirmed_queues(self), None) is not None
+
+    def take_settled(self, limit: int) -> list[tuple[Link, Hashable]]:
+        """Return items that are settled, in order of arrival, after removing at most ``limit`` from the queues."""
+        removed = (queue.popleft() for queue in _confirmed_queues(self))
+        for waiting in islice(removed, limit):
+            self._note_confirmed(waiting)
         settled, self._settled = self._settled, []
         return [(entry.source, entry.item) for entry in sorted(settled, key=lambda entry: entry.order)]
 
@@ -213,13 +223,23 @@ class Confirmations:
         if not of_source:
             del self._waiting[waiting.source]
 
-    def _compact(self) -> None:
-        """Drop dead entries if they are the majority: subscriptions may come and go for days while a link is cut."""
-        for queue in (self._by_age, *self._queues.values()):
-            if len(queue) > 2 * self._n_live + 64:
-                live = [entry for entry in queue if _waits(entry)]
-                queue.clear()
-                queue.extend(live)
+
+def _compact(confirmations: Confirmations) -> None:
+    """Drop dead entries if they are the majority: subscriptions may come and go for days while a link is cut."""
+    for queue in (confirmations._by_age, *confirmations._queues.values()):
+        if len(queue) > 2 * confirmations._n_live + 64:
+            live = [entry for entry in queue if _waits(entry)]
+            queue.clear()
+            queue.extend(live)
+
+
+def _confirmed_queues(confirmations: Confirmations) -> Iterator[deque[_Waiting]]:
+    """Yield, again and again, a queue whose first item need not wait for its link; the caller removes the item."""
+    while confirmations._released:
+        yield confirmations._released
+    for link, queue in confirmations._queues.items():
+        while queue and queue[0].needed[link] <= confirmations.confirmed[link]:
+            yield queue
 
 
 def _late(confirmations: Confirmations, needed: Mapping[Link, int]) -> list[Link]:
