@@ -23,8 +23,6 @@ DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "doc
 MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py", "tests/*.py")
 #: Shows bad phrases.
 EXAMPLES = "tests/test_plain_words.py"
-#: Folders whose names are not read.
-NAMES_NOT_READ = ("tests/server/", "tests/spark/")
 #: Written by programs from other texts, which are checked themselves, or a record of a run.
 GENERATED = ("docs/lab/report.md", "docs/papers/")
 
@@ -67,7 +65,6 @@ NAMES = {
 TABLES = ("PHRASES", "NAMES")
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
-_NAMES_NOT_READ = tuple(f"{ROOT.as_posix()}/{folder}" for folder in NAMES_NOT_READ)
 _INDENT = re.compile(r"\n[ \t]+")
 _F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
 _TEXT_TOKENS = {
@@ -109,8 +106,7 @@ def findings_in(path: Path) -> list[Finding]:
     lines = iter(source.splitlines(keepends=True))
     tokens = [token for token in tokenize.generate_tokens(lambda: next(lines, "")) if token.type in _TEXT_TOKENS]
     in_texts = [finding for token in tokens for finding in findings(_words(token), token.start[0])]
-    in_names = () if path.as_posix().startswith(_NAMES_NOT_READ) else names_in(source)
-    return sorted([*in_texts, *sentences_in(source), *in_names])
+    return sorted([*in_texts, *sentences_in(source), *names_in(source)])
 
 
 def names_in(source: str) -> Iterator[Finding]:

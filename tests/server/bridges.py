@@ -43,5 +43,5 @@ def numbers_at(broker: BrokerProcess) -> list[int]:
         page = calls.read_log("all", after=after, limit=1000)
         if not page.messages:
             return numbers
-        numbers += [one["event"]["n"] for one in page.messages]
+        numbers += [message["event"]["n"] for message in page.messages]
         after = page.next

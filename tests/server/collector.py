@@ -71,4 +71,4 @@ def _read(path: str, body: bytes) -> list[SeenSpan]:
 
 
 def _values(attributes: Any) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in attributes}
+    return {attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value")) for attribute in attributes}

@@ -11,5 +11,5 @@ from tests.server.processes import BrokerProcess, running
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with running(BrokerProcess(tmp_path_factory.mktemp("broker"))) as (one,):
-        yield one
+    with running(BrokerProcess(tmp_path_factory.mktemp("broker"))) as (process,):
+        yield process

@@ -48,7 +48,7 @@ class FaultyDisk(apsw.VFS):
             return
         super().xDelete(filename, syncdir)
         self.flushed.pop(filename, None)
-        self.written = [one for one in self.written if one[0] != filename]
+        self.written = [write for write in self.written if write[0] != filename]
 
     def has_power(self) -> bool:
         self.points += 1
@@ -105,7 +105,7 @@ class FaultyFile(apsw.VFSFile):
         if self.disk.lies:  # the real disk need not flush: its power does not go
             return
         self.disk.flushed[self.path] = bytearray(Path(self.path).read_bytes())
-        self.disk.written = [one for one in self.disk.written if one[0] != self.path]
+        self.disk.written = [write for write in self.disk.written if write[0] != self.path]
 
 
 def _write(data: bytearray, offset: int, new: bytes) -> None:

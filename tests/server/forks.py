@@ -118,10 +118,10 @@ def run_program(
     command = [sys.executable, "-c", _MAIN, *arguments]
     if not can_fork():
         return subprocess.run(command, capture_output=True, text=True, input=input, timeout=seconds, check=False)
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write((input or "").encode())
-        given.flush()
-        program = _start(arguments, *(_path(file.fileno()) for file in (given, out, err)))
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write((input or "").encode())
+        stdin.flush()
+        program = _start(arguments, *(_path(file.fileno()) for file in (stdin, out, err)))
         try:
             code = program.wait(seconds)
         finally:

@@ -61,11 +61,11 @@ class MqttUser:
         from paho.mqtt.client import Client
         from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-        self.heard: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+        self.messages: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
         self._confirmed: queue.SimpleQueue[int] = queue.SimpleQueue()
         ready: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
-        self._client.on_message = lambda client, data, message: self.heard.put((message.topic, message.payload))
+        self._client.on_message = lambda client, data, message: self.messages.put((message.topic, message.payload))
         self._client.on_publish = lambda client, data, mid, *_: self._confirmed.put(mid)
         self._client.on_subscribe = lambda *_: ready.put(True)
         self._client.on_connect = lambda client, *_: self._listen(client, topics, ready)
@@ -100,8 +100,8 @@ def _at_least_once() -> Any:
 @contextlib.contextmanager
 def mqtt_running(directory: Path) -> Iterator[Mosquitto]:
     """Start Mosquitto, and stop it in the end."""
-    one = Mosquitto(directory).start()
+    broker = Mosquitto(directory).start()
     try:
-        yield one
+        yield broker
     finally:
-        one.stop()
+        broker.stop()

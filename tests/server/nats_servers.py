@@ -62,7 +62,7 @@ def nats_running(directory: Path, count: int = 1) -> Iterator[list[NatsServer]]:
     """Start servers, as one cluster when there are several, and kill them in the end."""
     servers = [NatsServer(directory / f"n{number}", f"n{number}") for number in range(count)]
     for server in servers:
-        server.routes = tuple(one.cluster_port.number for one in servers) if count > 1 else ()
+        server.routes = tuple(node.cluster_port.number for node in servers) if count > 1 else ()
         server.start()
     try:
         yield servers

@@ -133,11 +133,11 @@ def running(*brokers: BrokerProcess) -> Iterator[tuple[BrokerProcess, ...]]:
 def wait_until(look: Callable[[], T | None], what: str, seconds: float = HANGS) -> T:
     """Return the first true value of ``look``; TimeoutError names ``what`` when none comes."""
     end = time.monotonic() + seconds
-    while not (found := look()):
+    while not (value := look()):
         if time.monotonic() > end:
             raise TimeoutError(f"waited {seconds:.0f} s for {what}")
         time.sleep(0.02)
-    return found
+    return value
 
 
 def read_line(process: subprocess.Popen[bytes] | ForkedProgram, seconds: float = HANGS) -> bytes:
@@ -192,8 +192,8 @@ def ask(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, data=raw, method=method, headers=named)
     try:
-        with urllib.request.urlopen(request, timeout=HANGS) as found:
-            return Answer(found.status, dict(found.headers), found.read())
+        with urllib.request.urlopen(request, timeout=HANGS) as response:
+            return Answer(response.status, dict(response.headers), response.read())
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, dict(error.headers), error.read())

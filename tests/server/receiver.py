@@ -41,7 +41,7 @@ class Received:
         key = base64.b64decode(secret.removeprefix("whsec_"))
         signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
         expected = "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
-        return any(hmac.compare_digest(expected, one) for one in self.headers["webhook-signature"].split())
+        return any(hmac.compare_digest(expected, signature) for signature in self.headers["webhook-signature"].split())
 
 
 class Receiver:
@@ -93,8 +93,8 @@ class Receiver:
     @property
     def events(self) -> list[dict[str, Any]]:
         """The CloudEvents of all requests that were accepted."""
-        found = [request.json for request in self.requests]
-        return [event for one in found for event in (one if isinstance(one, list) else [one])]
+        bodies = [request.json for request in self.requests]
+        return [event for body in bodies for event in (body if isinstance(body, list) else [body])]
 
 
 def write_authority(directory: Path, host: str = "localhost") -> None:
@@ -102,7 +102,9 @@ def write_authority(directory: Path, host: str = "localhost") -> None:
     now = datetime.datetime.now(datetime.UTC)
 
     def certificate(name: str, key: Any, issuer: str, signer: Any, *, is_ca: bool) -> x509.Certificate:
-        subject, by = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in (name, issuer))
+        subject, by = (
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]) for common_name in (name, issuer)
+        )
         names: list[x509.GeneralName] = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         return (
             x509.CertificateBuilder(by, subject, key.public_key(), x509.random_serial_number())

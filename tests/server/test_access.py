@@ -51,8 +51,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "few": tokens.add("few", max_subscriptions=2),
         "old": tokens.add("old", expires=time.time() - 1),
     }
-    with running(BrokerProcess(directory, CONFIG.format(data=directory / "data"))) as (one,):
-        yield one, tokens, secrets
+    with running(BrokerProcess(directory, CONFIG.format(data=directory / "data"))) as (process,):
+        yield process, tokens, secrets
 
 
 def asking(guarded: Guarded, who: str) -> Callable[..., Answer]:
@@ -84,7 +84,7 @@ def test_a_log_is_for_its_namespace_and_only_its_owner_acknowledges(guarded: Gua
     assert alice(batch, "POST", {"x": 1, "region": "eu"}).json["duplicate"] is False
     assert admin(batch, "POST", {"x": 2, "region": "eu"}).json["duplicate"] is False  # a producer of another client
     page = alice("/v1/subscriptions/hers/log?namespace=acme").json
-    assert [one["event"]["x"] for one in page["messages"]] == [1, 2]
+    assert [message["event"]["x"] for message in page["messages"]] == [1, 2]
     assert bob("/v1/subscriptions/hers/log?namespace=acme").status == 404
     assert asking(guarded, "writer")("/v1/subscriptions/hers/log?namespace=acme").status == 403
     place, cursor = "/v1/subscriptions/hers/acknowledge?namespace=acme", {"cursor": page["last"]}
@@ -254,9 +254,9 @@ def test_a_token_is_kept_as_a_hash(tmp_path: Path) -> None:
     assert secret not in tokens.path.read_text()
     assert len(secret) >= 6 + 43  # 256 bits
     assert tokens.path.stat().st_mode & 0o077 == 0
-    found = tokens.find(secret)
-    assert found is not None
-    assert found.rights() == Rights("alice", frozenset({"acme"}))
+    token = tokens.find(secret)
+    assert token is not None
+    assert token.rights() == Rights("alice", frozenset({"acme"}))
     assert tokens.find(secret + "x") is None
     with pytest.raises(RefusedError, match="token 'alice' exists already"):
         tokens.add("alice")

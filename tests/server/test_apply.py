@@ -20,7 +20,7 @@ def apply(*arguments: str) -> tuple[int, Any]:
 
 
 def kinds_of(report: Any) -> dict[str, str]:
-    return {one["id"]: one["what"] for one in report["rules"]}
+    return {rule["id"]: rule["what"] for rule in report["rules"]}
 
 
 def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) 
 
     code, report = apply(str(rules), *url, "--dry-run")
     assert (code, kinds_of(report), report["applied"]) == (1, {"strong": "added", "weak": "added"}, False)
-    assert {one["id"]: one["fired"] for one in report["rules"]} == {"strong": 2, "weak": 1}
+    assert {rule["id"]: rule["fired"] for rule in report["rules"]} == {"strong": 2, "weak": 1}
     assert ask(f"{broker.url}/v1/subscriptions/strong").status == 404
 
     assert apply(str(rules), *url)[0] == 0
@@ -46,10 +46,10 @@ def test_a_broker_becomes_what_files_say(broker: BrokerProcess, tmp_path: Path) 
     (rules / "more.jsonl").unlink()
     code, report = apply(str(rules), *url)
     assert (code, kinds_of(report)) == (0, {"strong": "changed", "weak": "removed"})
-    assert [(one["fired_before"], one["fired"]) for one in report["rules"]] == [(3, 1), (1, None)]
+    assert [(rule["fired_before"], rule["fired"]) for rule in report["rules"]] == [(3, 1), (1, None)]
     assert ask(f"{broker.url}/v1/subscriptions/strong").json["filter"] == "force >= 7"
     waiting = ask(f"{broker.url}/v1/subscriptions/strong/log").json["messages"]
-    assert [one["event"]["force"] for one in waiting] == [6]  # changed in place: what waited is there
+    assert [message["event"]["force"] for message in waiting] == [6]  # changed in place: what waited is there
     assert ask(f"{broker.url}/v1/subscriptions/weak").status == 404
     assert ask(f"{broker.url}/v1/subscriptions/by-hand").status == 200  # of no set
 
@@ -115,15 +115,15 @@ def test_a_snapshot_becomes_what_files_say(tmp_path: Path) -> None:
     events.write_text('{"mag": 1}\n{"mag": 5}\n{"mag": 6}\n')
     options = ("--snapshot", str(directory), "--events", str(events))
     code, report = apply(str(rules), *options, "--dry-run")
-    assert (code, {one["id"]: one["fired"] for one in report["rules"]}) == (1, {"strong": 2, "weak": 1})
+    assert (code, {rule["id"]: rule["fired"] for rule in report["rules"]}) == (1, {"strong": 2, "weak": 1})
     assert apply(str(rules), *options)[0] == 0
     rules.write_text('{"id": "strong", "filter": "mag >= 6", "max_deliveries": 3}')  # a snapshot delivers nothing
     code, report = apply(str(rules), *options)
-    assert [(one["what"], one["fired_before"], one["fired"]) for one in report["rules"]] == [
+    assert [(rule["what"], rule["fired_before"], rule["fired"]) for rule in report["rules"]] == [
         ("changed", 2, 1),
         ("removed", 1, None),
     ]
-    saved = {one.id: one.text for one in tamis.Engine.load(directory)}
+    saved = {subscription.id: subscription.text for subscription in tamis.Engine.load(directory)}
     assert saved == {"by-hand": "mag >= 1", "strong": "mag >= 6"}
     code, report = apply(str(rules), *options, "--dry-run")
     assert (code, report["same"]) == (0, 1)
@@ -164,7 +164,7 @@ def test_rules_of_sigma_take_events_as_loggers_write_them(broker: BrokerProcess,
     assert ask(f"{broker.url}/v1/events", "POST", events).json["accepted"] == len(events)
 
     def waiting(id: str) -> list[Any]:
-        return [one["event"] for one in ask(f"{broker.url}/v1/subscriptions/{id}/log").json["messages"]]
+        return [message["event"] for message in ask(f"{broker.url}/v1/subscriptions/{id}/log").json["messages"]]
 
     assert waiting("process") == events[:2]
     assert waiting("open") == [{"request": request}]

@@ -36,15 +36,15 @@ Watched = tuple[BrokerProcess, Tokens, dict[str, str]]
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A broker for all tests that do not mind what others did to it."""
-    with watched_broker(tmp_path_factory.mktemp("watched")) as one:
-        yield one
+    with watched_broker(tmp_path_factory.mktemp("watched")) as parts:
+        yield parts
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Watched]:
     """A broker at which nothing was refused yet: the first refusal of each principal is noted at once."""
-    with watched_broker(tmp_path) as one:
-        yield one
+    with watched_broker(tmp_path) as parts:
+        yield parts
 
 
 @contextlib.contextmanager
@@ -57,8 +57,8 @@ def watched_broker(directory: Path) -> Iterator[Watched]:
         "bob": tokens.add("bob", namespaces=("umbrella",)),
         "carol": tokens.add("carol", namespaces=("acme",)),
     }
-    with running(BrokerProcess(directory, CONFIG.format(data=directory / "data"))) as (one,):
-        yield one, tokens, secrets
+    with running(BrokerProcess(directory, CONFIG.format(data=directory / "data"))) as (process,):
+        yield process, tokens, secrets
 
 
 def asking(watched: Watched, who: str) -> Asking:
@@ -72,7 +72,7 @@ def asking(watched: Watched, who: str) -> Asking:
 
 def deeds_of(send: Asking, *names: str) -> list[tuple[Any, ...]]:
     """The audit, the oldest first, as tuples of some fields."""
-    return [tuple(one[name] for name in names) for one in reversed(send("/v1/audit?limit=1000").json["deeds"])]
+    return [tuple(deed[name] for name in names) for deed in reversed(send("/v1/audit?limit=1000").json["deeds"])]
 
 
 def test_what_clients_do_is_noted(fresh: Watched) -> None:
@@ -81,14 +81,14 @@ def test_what_clients_do_is_noted(fresh: Watched) -> None:
     started = deeds_of(admin, "who", "what", "address")
     assert started[0] == ("watched", "start", "process")
     assert ("operator", "token add", "file") in started
-    asked = {"filter": "x > 0", "id": "hers", "namespace": "acme"}
-    assert alice("/v1/subscriptions", "POST", asked).status == 201
-    assert bob("/v1/subscriptions", "POST", asked).status == 403
+    subscription = {"filter": "x > 0", "id": "hers", "namespace": "acme"}
+    assert alice("/v1/subscriptions", "POST", subscription).status == 201
+    assert bob("/v1/subscriptions", "POST", subscription).status == 403
     assert admin("/v1/subscriptions/hers?namespace=acme", "DELETE").status == 204
     assert ask(f"{fresh[0].url}/v1/events", "POST", {"x": 1}).status == 401
     wait_for_refusal(admin, "stranger")
-    found = deeds_of(admin, "who", "what", "subject", "namespace", "address")
-    assert found[len(started) :] == [
+    deeds = deeds_of(admin, "who", "what", "subject", "namespace", "address")
+    assert deeds[len(started) :] == [
         ("alice", "subscribe", "hers", "acme", "loopback"),
         ("bob", "refuse", "POST /v1/subscriptions", "", "loopback"),
         ("admin", "unsubscribe", "hers", "acme", "loopback"),
@@ -134,11 +134,11 @@ def test_tenants_see_nothing_of_others(watched: Watched) -> None:
 
 def test_pages_of_the_audit(watched: Watched) -> None:
     admin = asking(watched, "admin")
-    whole = [one["number"] for one in admin("/v1/audit?limit=1000").json["deeds"]]
+    whole = [deed["number"] for deed in admin("/v1/audit?limit=1000").json["deeds"]]
     assert whole == list(range(whole[0], 0, -1))
     first = admin(f"/v1/audit?limit=2&before={whole[0] + 1}").json  # not the newest: more may be noted meanwhile
     second = admin(f"/v1/audit?limit=2&before={first['next']}").json
-    assert [one["number"] for one in first["deeds"] + second["deeds"]] == whole[:4]
+    assert [deed["number"] for deed in first["deeds"] + second["deeds"]] == whole[:4]
     assert admin("/v1/audit?limit=1001").status == 400
     assert admin("/v1/audit?before=x").status == 400
 
@@ -168,10 +168,10 @@ def test_what_a_websocket_client_does_is_noted(watched: Watched) -> None:
             await tamis.connect(broker.url, token="nonsense").__aenter__()
 
     asyncio.run(asyncio.wait_for(story(), HANGS))
-    found = deeds_of(asking(watched, "admin"), "who", "what", "subject", "namespace")
-    assert ("carol", "subscribe", "socket", "acme") in found
-    assert ("carol", "unsubscribe", "socket", "acme") in found
-    refused = [one for one in found if one[:2] == ("carol", "refuse")]
+    deeds = deeds_of(asking(watched, "admin"), "who", "what", "subject", "namespace")
+    assert ("carol", "subscribe", "socket", "acme") in deeds
+    assert ("carol", "unsubscribe", "socket", "acme") in deeds
+    refused = [deed for deed in deeds if deed[:2] == ("carol", "refuse")]
     assert len(refused) == 1  # the second event of the message is counted, and noted later
     assert refused[0][3] == "umbrella"
 
@@ -182,7 +182,7 @@ def test_links_and_restarts_are_noted(tmp_path: Path) -> None:
 
         def until(*wanted: str) -> None:
             def noted() -> bool:
-                return [one["what"] for one in reversed(ask(url).json["deeds"]) if one["who"] == "b"] == [*wanted]
+                return [deed["what"] for deed in reversed(ask(url).json["deeds"]) if deed["who"] == "b"] == [*wanted]
 
             wait_until(noted, f"{wanted} in the audit")
 
@@ -193,7 +193,7 @@ def test_links_and_restarts_are_noted(tmp_path: Path) -> None:
 
         def own() -> bool:
             deeds = ask(f"{b.url}/v1/audit").json["deeds"]
-            return [one["what"] for one in reversed(deeds) if one["who"] == "b"] == ["start", "stop", "start"]
+            return [deed["what"] for deed in reversed(deeds) if deed["who"] == "b"] == ["start", "stop", "start"]
 
         wait_until(own, "the second start in the broker's own audit")
 
@@ -254,7 +254,7 @@ def filled(directory: Path, n: int) -> SqliteStore:
 
 
 def numbers(store: SqliteStore, **bounds: int) -> list[int]:
-    return [one.number for one in store.read_audit(**bounds)]
+    return [record.number for record in store.read_audit(**bounds)]
 
 
 def test_the_audit_is_read_by_pages_and_after_a_restart(tmp_path: Path) -> None:

@@ -241,11 +241,11 @@ def test_a_damaged_backup_is_refused(broker_files: Path, tmp_path: Path) -> None
 def is_same_manifest(bad: Path, good: Path) -> bool:
     """Whether a flipped bit fell on what is about people: the moment, the version, the count of the audit."""
     try:
-        found, expected = (json.loads((one / "manifest.json").read_bytes()) for one in (bad, good))
+        actual, expected = (json.loads((directory / "manifest.json").read_bytes()) for directory in (bad, good))
     except ValueError:
         return False
     proved = ("format", "epoch", "commit", "audit_seal", "files")
-    return found.keys() == expected.keys() and all(found[name] == expected[name] for name in proved)
+    return actual.keys() == expected.keys() and all(actual[name] == expected[name] for name in proved)
 
 
 def test_a_directory_in_use_is_not_restored_to(broker_files: Path, tmp_path: Path) -> None:
@@ -276,9 +276,9 @@ def test_a_check_finds_damage_and_changes_nothing(broker_files: Path, tmp_path: 
     with apsw.Connection(str(tmp_path / "data" / "broker.sqlite")) as connection:
         connection.execute(crime)
     connection.close()
-    code, found = shell("check", "--data", tmp_path / "data")
-    assert (code, found["sound"]) == (1, False)
-    assert re.search(problem, found["problem"]), found
+    code, report = shell("check", "--data", tmp_path / "data")
+    assert (code, report["sound"]) == (1, False)
+    assert re.search(problem, report["problem"]), report
     with pytest.raises(StoreError):
         write_backup(tmp_path / "data", tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
@@ -287,8 +287,8 @@ def test_a_check_finds_damage_and_changes_nothing(broker_files: Path, tmp_path: 
 def test_a_check_tells_a_missing_database_from_a_wrong_directory(broker_files: Path, tmp_path: Path) -> None:
     shutil.copytree(broker_files, tmp_path / "data")
     (tmp_path / "data" / "broker.sqlite").unlink()
-    code, found = shell("check", "--data", tmp_path / "data")
-    assert (code, "the database of this broker is missing" in found["problem"]) == (1, True)
+    code, report = shell("check", "--data", tmp_path / "data")
+    assert (code, "the database of this broker is missing" in report["problem"]) == (1, True)
     (tmp_path / "empty").mkdir()
     wrong = CliRunner().invoke(app, ["serve", "check", "--data", str(tmp_path / "empty")])
     assert (wrong.exit_code, "there is no broker here" in wrong.stderr) == (2, True)
@@ -300,8 +300,8 @@ def test_a_check_finds_a_page_that_was_overwritten(broker_files: Path, tmp_path:
     content = bytearray(file.read_bytes())
     content[4096 * 3 : 4096 * 4] = b"\xff" * 4096
     file.write_bytes(content)
-    code, found = shell("check", "--data", tmp_path / "data")
-    assert (code, found["sound"]) == (1, False)
+    code, report = shell("check", "--data", tmp_path / "data")
+    assert (code, report["sound"]) == (1, False)
 
 
 def test_records_without_their_link_are_found(broker_files: Path, tmp_path: Path) -> None:
@@ -313,8 +313,8 @@ def test_records_without_their_link_are_found(broker_files: Path, tmp_path: Path
     store.load()
     store.commit([Persist(("refused", "c:local:absent", "1"), b"\x90")], now=0)
     store.close()
-    code, found = shell("check", "--data", tmp_path / "data")
-    assert (code, "'c:local:absent', which is not there" in found["problem"]) == (1, True)
+    code, report = shell("check", "--data", tmp_path / "data")
+    assert (code, "'c:local:absent', which is not there" in report["problem"]) == (1, True)
 
 
 def test_compacting_gives_space_back_and_keeps_everything(broker_files: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def command(broker: BrokerProcess, *words: str) -> dict[str, Any]:
     """Run `tamis serve links`; return the links by name."""
     shown = CliRunner().invoke(app, ["serve", "links", *words, "--url", broker.url, "--json"])
     assert shown.exit_code == 0, shown.output
-    return {one["link"]: one for one in json.loads(shown.output)["links"]}
+    return {link["link"]: link for link in json.loads(shown.output)["links"]}
 
 
 def publish(broker: BrokerProcess, attribute: str, numbers: range) -> None:
@@ -32,7 +32,7 @@ def publish(broker: BrokerProcess, attribute: str, numbers: range) -> None:
 
 def got(broker: BrokerProcess, attribute: str) -> list[int]:
     messages = ask(f"{broker.url}/v1/subscriptions/{attribute}/log?limit=1000").json["messages"]
-    return [one["event"][attribute] for one in messages]
+    return [message["event"][attribute] for message in messages]
 
 
 def wait_for(broker: BrokerProcess, attribute: str, count: int) -> None:
@@ -76,18 +76,18 @@ def test_the_neighbours_of_a_broker_that_is_gone_are_joined_by_hand(tmp_path: Pa
         wait_for_link(c, "a", "confirmed")
         wait_for(c, "n", 30)
         wait_for(a, "mag", 30)
-        for one in (a, c):
-            one.kill()
-            one.start()
-        for one in (a, c):
-            one.wait_until_ready()
+        for broker in (a, c):
+            broker.kill()
+            broker.start()
+        for broker in (a, c):
+            broker.wait_until_ready()
         assert list(command(a)) == ["c"]  # though the files of both still name b
         assert "link b: in the configuration file, and removed" in a.log()
         publish(a, "n", range(30, 40))
         publish(c, "mag", range(30, 40))
         wait_for(c, "n", 40)
         wait_for(a, "mag", 40)
-        deeds = [(one["what"], one["subject"], one["detail"]) for one in ask(f"{a.url}/v1/audit").json["deeds"]]
+        deeds = [(deed["what"], deed["subject"], deed["detail"]) for deed in ask(f"{a.url}/v1/audit").json["deeds"]]
         assert ("link add", "c", "20 events of link b are sent over it") in deeds
         assert ("link remove", "b", "20 events that waited are dropped") in deeds
 
@@ -170,15 +170,15 @@ def test_an_address_that_an_earlier_release_took_does_not_keep_the_broker_from_s
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A broker with a link to another that does not run."""
-    with running(a_line(tmp_path_factory.mktemp("lonely"), "ab")[0]) as (one,):
-        yield one
+    with running(a_line(tmp_path_factory.mktemp("lonely"), "ab")[0]) as (process,):
+        yield process
 
 
 def test_a_broker_without_a_schema_has_no_links(tmp_path: Path) -> None:
-    with running(BrokerProcess(tmp_path)) as (one,):
-        answer = ask(f"{one.url}/v1/links/b", "PUT", {})
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        answer = ask(f"{broker.url}/v1/links/b", "PUT", {})
         assert (answer.status, answer.json["error"][:50]) == (400, "brokers that are linked need the same schema: set ")
-        assert ask(f"{one.url}/v1/links/b", "DELETE").status == 404
+        assert ask(f"{broker.url}/v1/links/b", "DELETE").status == 404
 
 
 def test_the_link_that_closes_a_ring_is_refused_by_name(tmp_path: Path) -> None:
@@ -190,12 +190,12 @@ def test_the_link_that_closes_a_ring_is_refused_by_name(tmp_path: Path) -> None:
         answer = ask(f"{c.url}/v1/links/a", "PUT", {"url": a.url})
         assert answer.status == 409
         assert "the link to 'a' closes a ring of brokers (c - b - a - c): remove one" in answer.json["error"]
-        for one, other, dials in ((a, "c", ""), (c, "a", f'url = "{a.url}"\n')):
-            one.kill()
-            one.config += f'\n[[links]]\nname = "{other}"\n{dials}'
-            one.start()
-        for one in (a, c):
-            one.wait_until_ready()
+        for broker, other, dials in ((a, "c", ""), (c, "a", f'url = "{a.url}"\n')):
+            broker.kill()
+            broker.config += f'\n[[links]]\nname = "{other}"\n{dials}'
+            broker.start()
+        for broker in (a, c):
+            broker.wait_until_ready()
         wait_until(lambda: command(a)["c"]["ring"] == "a - b - c - a", "a refused link at a")
         wait_until(lambda: command(c)["a"]["ring"] == "c - b - a - c", "a refused link at c")
         assert ask(f"{a.url}/v1/links/c/skip", "POST", {}).status == 409
@@ -211,7 +211,7 @@ def test_the_link_that_closes_a_ring_is_refused_by_name(tmp_path: Path) -> None:
         assert (command(a)["c"]["ring"], command(c)["a"]["ring"]) == ("", "")
         publish(a, "n", range(10, 12))
         wait_for(c, "n", 12)
-        deeds = [(one["what"], one["subject"]) for one in ask(f"{a.url}/v1/audit").json["deeds"]]
+        deeds = [(deed["what"], deed["subject"]) for deed in ask(f"{a.url}/v1/audit").json["deeds"]]
         assert ("link refuse", "c") in deeds
 
 
@@ -223,15 +223,17 @@ def test_three_brokers_that_start_in_a_ring_work_as_a_tree(tmp_path: Path) -> No
         brokers = {"a": a, "b": b, "c": c}
 
         def refused() -> set[tuple[str, str]]:
-            rings = {(name, link) for name, one in brokers.items() for link, how in command(one).items() if how["ring"]}
+            rings = {
+                (name, link) for name, broker in brokers.items() for link, how in command(broker).items() if how["ring"]
+            }
             return rings if len(rings) == 2 else set()
 
         [link, back] = wait_until(refused, "a link that both ends refuse")
         assert link == back[::-1]
-        for one in (a, b, c):
-            subscribe(one, "n")
-        for number, one in enumerate((a, b, c)):
-            publish(one, "n", range(number, number + 1))
-        for name, one in brokers.items():
-            wait_until(lambda at=one: len(got(at, "n")) >= 3, f"three events at {name}")
-            assert sorted(got(one, "n")) == [0, 1, 2]
+        for broker in (a, b, c):
+            subscribe(broker, "n")
+        for number, broker in enumerate((a, b, c)):
+            publish(broker, "n", range(number, number + 1))
+        for name, broker in brokers.items():
+            wait_until(lambda at=broker: len(got(at, "n")) >= 3, f"three events at {name}")
+            assert sorted(got(broker, "n")) == [0, 1, 2]

@@ -36,7 +36,7 @@ def test_soak_server_brokers_that_are_killed_a_hundred_times_lose_nothing(tmp_pa
 async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     clients = {f"{broker.directory.name}": tamis.connect(broker.url, client="c", timeout=HANGS) for broker in brokers}
-    opened: dict[str, Client] = {name: await one.__aenter__() for name, one in clients.items()}
+    opened: dict[str, Client] = {name: await client.__aenter__() for name, client in clients.items()}
     got: Got = {}
     readers = []
     for name, client in opened.items():
@@ -66,19 +66,19 @@ async def chaos(brokers: tuple[BrokerProcess, ...], *, kills: int, seed: int) ->
     async with asyncio.timeout(HANGS):
         while any(len(got[place]) < len(wanted[place]) for place in got):
             await asyncio.sleep(0.02)
-    for place, found in got.items():
-        assert len(found) == len(set(found)), f"{place} got something twice"
-        assert set(found) == wanted[place]
+    for place, received in got.items():
+        assert len(received) == len(set(received)), f"{place} got something twice"
+        assert set(received) == wanted[place]
         for name in published:
-            numbers = [n for source, n in found if source == name]
+            numbers = [n for source, n in received if source == name]
             assert numbers == sorted(numbers), f"{place} got events of {name} out of order"
     print(
         f"{kills} kills of each: {sum(map(len, published.values())):,} events, {sum(map(len, got.values())):,} copies"
     )
     for reader in readers:
         reader.cancel()
-    for one in clients.values():
-        await one.__aexit__(None, None, None)
+    for client in clients.values():
+        await client.__aexit__(None, None, None)
 
 
 async def strike(broker: BrokerProcess, delay: float) -> None:
@@ -99,8 +99,8 @@ async def write(client: Client, published: list[dict[str, int]], done: asyncio.E
         await asyncio.sleep(0.005)
 
 
-async def read(subscription: ClientSubscription, found: list[tuple[str, int]]) -> None:
+async def read(subscription: ClientSubscription, events: list[tuple[str, int]]) -> None:
     async for delivery in subscription:
         publisher = delivery.id.rsplit(":", 2)[0]  # c:local:c@a
-        found.append((publisher.rsplit("@", 1)[1], delivery.event["n"]))
+        events.append((publisher.rsplit("@", 1)[1], delivery.event["n"]))
         await delivery.ack()

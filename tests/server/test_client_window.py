@@ -14,10 +14,10 @@ def test_more_subscriptions_at_once_than_the_window_holds(tmp_path: Path) -> Non
 
     async def ask(url: str) -> int:
         async with tamis.connect(url) as client:
-            found = await asyncio.wait_for(
+            subscriptions = await asyncio.wait_for(
                 asyncio.gather(*(client.subscribe(f"n = {i}", id=i) for i in range(150))), 60
             )
-            return len(found)
+            return len(subscriptions)
 
     with running(BrokerProcess(tmp_path / "broker")) as (broker,):
         assert asyncio.run(ask(broker.url)) == 150

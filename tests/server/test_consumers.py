@@ -22,16 +22,18 @@ def make_queue(broker: BrokerProcess, id: str, count: int, **options: Any) -> No
 
 
 def numbers(deliveries: Any, id: str) -> list[int]:
-    return [one.event[id] for one in deliveries]
+    return [delivery.event[id] for delivery in deliveries]
 
 
 def test_each_message_goes_to_one_consumer_and_to_another_when_that_dies(tmp_path: Path) -> None:
     with running(BrokerProcess(tmp_path)) as (broker,):
         make_queue(broker, "jobs", 6)
-        one, two = (tamis.consume(broker.url, "jobs", consumer=name, batch=3, seconds=60) for name in ("one", "two"))
+        first, second = (
+            tamis.consume(broker.url, "jobs", consumer=name, batch=3, seconds=60) for name in ("one", "two")
+        )
         dead = tamis.consume(broker.url, "jobs", consumer="dead", batch=2, seconds=0.5)
         held = dead.take()
-        mine, others = one.take(), two.take()
+        mine, others = first.take(), second.take()
         assert (numbers(held, "jobs"), numbers(mine, "jobs"), numbers(others, "jobs")) == ([1, 2], [3, 4, 5], [6])
         assert mine[1].ack()
         assert mine[0].release()
@@ -42,13 +44,15 @@ def test_each_message_goes_to_one_consumer_and_to_another_when_that_dies(tmp_pat
         taken: list[int] = []
 
         def are_taken_over() -> bool:
-            taken.extend(numbers([delivery for delivery in two.take() if delivery.ack()], "jobs"))
+            taken.extend(numbers([delivery for delivery in second.take() if delivery.ack()], "jobs"))
             return len(taken) == 3
 
         wait_until(are_taken_over, "what the dead consumer held")
         assert sorted(taken) == [1, 2, 3]
-        assert dead.settle(acknowledge=[one.cursor for one in held]) == [one.cursor for one in held]  # too late
-        assert (mine[2].ack(), others[0].ack(), one.take()) == (True, True, [])
+        assert dead.settle(acknowledge=[message.cursor for message in held]) == [
+            message.cursor for message in held
+        ]  # too late
+        assert (mine[2].ack(), others[0].ack(), first.take()) == (True, True, [])
         assert ask(f"{broker.url}/v1/subscriptions/jobs").json["waiting"] == 0
 
 
@@ -57,12 +61,12 @@ def test_what_is_taken_too_often_is_a_dead_letter(broker: BrokerProcess) -> None
     consumer = tamis.consume(broker.url, "worn", consumer="w", seconds=60)
     for expected in (1, 2):
         taken = consumer.take()
-        assert [one.deliveries for one in taken] == [expected] * len(taken)
+        assert [message.deliveries for message in taken] == [expected] * len(taken)
         assert taken[-1].ack()  # the last one is dealt with, the others fail
-        assert all(one.release() for one in taken[:-1])
+        assert all(message.release() for message in taken[:-1])
     assert consumer.take() == []
     page = consumer.dead_letters()
-    assert ([one["event"]["worn"] for one in page["letters"]], page["count"], page["next"]) == ([1], 1, None)
+    assert ([letter["event"]["worn"] for letter in page["letters"]], page["count"], page["next"]) == ([1], 1, None)
     assert consumer.replay(cursors=[page["letters"][0]["cursor"]]) == 1
     assert consumer.replay(upto=page["letters"][0]["cursor"]) == 0
     [again] = consumer.take()
@@ -93,7 +97,7 @@ def test_in_the_shell(broker: BrokerProcess) -> None:
 
     assert run("consume", "shell", "--consumer", "a", "--count", "2") == (0, '{"shell":1}\n{"shell":2}\n')
     consumer = tamis.consume(broker.url, "shell", consumer="b")
-    assert [one.release() for one in consumer.take()] == [True]
+    assert [message.release() for message in consumer.take()] == [True]
     assert consumer.take() == []
     code, listed = run("dead-letters", "list", "shell")
     assert (code, [json.loads(line)["event"] for line in listed.splitlines()]) == (0, [{"shell": 3}])
@@ -102,9 +106,9 @@ def test_in_the_shell(broker: BrokerProcess) -> None:
     code, problem = run("dead-letters", "drop", "shell", "--all", "--cursor", "1-1")
     assert (code, "--all and --cursor were both given" in problem) == (2, True)
     cursor = json.loads(listed)["cursor"]
-    gone = cursor.replace("-", "-9")
-    code, problem = run("dead-letters", "drop", "shell", "--cursor", gone)
-    assert (code, f"shell has no dead letter {gone}" in problem) == (1, True)
+    absent = cursor.replace("-", "-9")
+    code, problem = run("dead-letters", "drop", "shell", "--cursor", absent)
+    assert (code, f"shell has no dead letter {absent}" in problem) == (1, True)
     assert run("dead-letters", "replay", "shell", "--all") == (0, "1 replayed\n")
     assert run("dead-letters", "drop", "shell", "--all", "--json") == (0, '{\n  "drop": 0\n}\n')
 
@@ -131,7 +135,7 @@ def test_what_consumers_can_get_wrong(broker: BrokerProcess) -> None:
 
 def dead_letters(broker: BrokerProcess, id: str, client: str = "") -> list[int]:
     query = f"?client={client}" if client else ""
-    return [one["event"][id] for one in ask(f"{broker.url}/v1/subscriptions/{id}/dead{query}").json["letters"]]
+    return [letter["event"][id] for letter in ask(f"{broker.url}/v1/subscriptions/{id}/dead{query}").json["letters"]]
 
 
 def test_a_stream_that_ends_says_nothing_of_its_reader(broker: BrokerProcess) -> None:
@@ -148,7 +152,7 @@ def test_a_stream_that_ends_says_nothing_of_its_reader(broker: BrokerProcess) ->
 def test_letters_of_a_client_are_dropped_and_replayed_for_one_subscription(broker: BrokerProcess) -> None:
     def read(count: int) -> None:
         with tamis.connect(broker.url, client="both") as client:
-            one = client.subscribe("first >= 0", id="first", durable=True, max_deliveries=1)
+            first = client.subscribe("first >= 0", id="first", durable=True, max_deliveries=1)
             two = client.subscribe("second >= 0", id="second", durable=True, max_deliveries=1)
             for most, durable, words in (
                 (-1, True, "expected a whole number from 0 to 1,000"),
@@ -158,7 +162,7 @@ def test_letters_of_a_client_are_dropped_and_replayed_for_one_subscription(broke
                 with pytest.raises(tamis.RefusedError, match=words):
                     client.subscribe("third >= 0", durable=durable, max_deliveries=most)
             if count:
-                next(iter(one if count % 2 else two))
+                next(iter(first if count % 2 else two))
 
     read(0)
     for number, name in enumerate(("first", "second"), 1):
@@ -178,8 +182,8 @@ def test_letters_of_a_client_are_dropped_and_replayed_for_one_subscription(broke
 def test_what_ends_a_python_client_too_often_is_a_dead_letter(broker: BrokerProcess) -> None:
     def read(count: int) -> list[int]:
         with tamis.connect(broker.url, client="frail") as client:
-            asked = client.subscribe("frail >= 0", id="frail", durable=True, max_deliveries=2)
-            events = iter(asked)
+            subscription = client.subscribe("frail >= 0", id="frail", durable=True, max_deliveries=2)
+            events = iter(subscription)
             got: list[int] = []
             for _ in range(count):
                 delivery = next(events)

@@ -42,10 +42,10 @@ def test_others_are_served_while_a_wide_question_is_answered(broker: BrokerProce
             assert ask(f"{broker.url}/v1/events", "POST", {"word": "none"}).status == 200
             assert ask(f"{broker.url}/healthz").status == 200
             served += not question.done()
-    told = question.result()
+    answer = question.result()
     assert served > 0, "it was answered before any other request"
-    assert 0 < told["covers_count"] <= MANY
-    assert told["covering_complete"] is (told["covers_count"] == MANY)
+    assert 0 < answer["covers_count"] <= MANY
+    assert answer["covering_complete"] is (answer["covers_count"] == MANY)
     exact = trial(broker, "word LIKE '%a7%' AND word = 'xa7yb'")
     assert (exact["covers_count"], exact["covering_complete"]) == (0, True)
     assert trial(broker, WIDE, covering=False)["covering_complete"] is None
@@ -61,13 +61,13 @@ def test_what_was_not_compared_is_not_claimed(monkeypatch: pytest.MonkeyPatch, t
             (f"s:{n}", m.Subscribe(n, b'{"op":"like","args":[{"property":"word"},"%%a%d%%b"]}' % n)) for n in range(40)
         ]
         await driver.subscribe(messages, rights)
-        ours, asked = covering.CoverFinder(driver.view), compile_text("word LIKE '%b'")
-        whole = await ours.around(asked, 5)
+        ours, question = covering.CoverFinder(driver.view), compile_text("word LIKE '%b'")
+        whole = await ours.around(question, 5)
         monkeypatch.setattr(covering, "PATIENCE", -1.0)
-        some = await ours.around(asked, 5)
+        some = await ours.around(question, 5)
         await driver.unsubscribe(m.Unsubscribe(7), "s:7", rights)
         monkeypatch.undo()
-        assert (await ours.around(asked, 5)).covers_count == 39, "it is up to date"
+        assert (await ours.around(question, 5)).covers_count == 39, "it is up to date"
         await driver.stop()
         return whole, some
 

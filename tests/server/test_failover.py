@@ -67,20 +67,20 @@ class Pair:
         """The process that serves, as soon as there is one."""
 
         def look() -> BrokerProcess | None:
-            for one in self.processes:
-                assert one.process is not None
-                if one.process.poll() is None and role_of(one) == "serving":
-                    return one
+            for process in self.processes:
+                assert process.process is not None
+                if process.process.poll() is None and role_of(process) == "serving":
+                    return process
             return None
 
         return wait_until(look, "a broker that serves")
 
     def stop(self) -> None:
-        for one in self.processes:
-            assert one.process is not None
-            if one.process.poll() is None:
-                one.process.send_signal(signal.SIGCONT)
-            one.stop()
+        for process in self.processes:
+            assert process.process is not None
+            if process.process.poll() is None:
+                process.process.send_signal(signal.SIGCONT)
+            process.stop()
 
 
 def role_of(process: BrokerProcess) -> str:
@@ -259,10 +259,10 @@ def demand_once(traffic: Traffic) -> None:
 
 def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     first = pair.serving()
-    [other] = [one for one in pair.processes if one is not first]
+    [other] = [process for process in pair.processes if process is not first]
     tokens = {
-        one.url: Tokens(pair.directory / letter / "data" / "tokens.json")
-        for one, letter in zip(pair.processes, "ab", strict=True)
+        process.url: Tokens(pair.directory / letter / "data" / "tokens.json")
+        for process, letter in zip(pair.processes, "ab", strict=True)
     }
     secret = tokens[first.url].add("alice")
     tokens[first.url].add("bob")
@@ -271,7 +271,7 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     assert ask(f"{first.url}/v1/subscriptions", "POST", made, **header).status == 201
     assert ask(f"{first.url}/v1/events", "POST", [{"n": 1}, {"n": 2}], **header).status == 200
     held = ask(f"{first.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "a", "seconds": 600}, **header).json
-    assert [one["event"] for one in held["messages"]] == [{"n": 1}]
+    assert [message["event"] for message in held["messages"]] == [{"n": 1}]
     digest = hashlib.sha256(tokens[first.url].as_json()).hexdigest()
     mark = tokens[first.url].path.with_suffix(".version")
     wait_until(lambda: mark.exists() and digest in mark.read_text(), "the copy of the tokens in the store")
@@ -279,7 +279,7 @@ def test_tokens_and_consumers_go_along_with_a_take_over(pair: Pair) -> None:
     wait_until(lambda: role_of(other) == "serving", "the standby to serve")
     assert [token.name for token in tokens[other.url].all()] == ["alice", "bob"]
     rest = ask(f"{other.url}/v1/subscriptions/jobs/take", "POST", {"consumer": "b", "limit": 9}, **header).json
-    assert [one["event"] for one in rest["messages"]] == [{"n": 2}]  # the other one is still held
+    assert [message["event"] for message in rest["messages"]] == [{"n": 2}]  # the other one is still held
     done = {"consumer": "a", "acknowledge": [held["messages"][0]["cursor"]]}
     assert ask(f"{other.url}/v1/subscriptions/jobs/settle", "POST", done, **header).json == {"settled": 1, "late": []}
 
@@ -311,7 +311,7 @@ def test_webhooks_and_links_go_on_after_a_take_over(postgres: PostgresServer, tm
             assert [event["data"]["n"] for event in receiver.events] == list(range(60))
             assert all(request.is_signed_with(made["secret"]) for request in receiver.requests)
             assert ask(f"{second.url}/v1/links/south", "DELETE").json == {"link": "south", "dropped": 20}
-            deeds = [one["what"] for one in ask(f"{second.url}/v1/audit").json["deeds"]]
+            deeds = [deed["what"] for deed in ask(f"{second.url}/v1/audit").json["deeds"]]
             assert "webhook set" in deeds
     finally:
         pair.stop()
@@ -323,8 +323,8 @@ def test_a_standby_takes_over_when_the_broker_is_killed(pair: Pair, postgres: Po
 
     def trouble() -> None:
         traffic.wait_for_more()
-        assert {role_of(one) for one in pair.processes} == {"serving", "standby"}
-        [other] = [one for one in pair.processes if one is not first]
+        assert {role_of(process) for process in pair.processes} == {"serving", "standby"}
+        [other] = [process for process in pair.processes if process is not first]
         answer = ask(f"{other.url}/v1/events", "POST", {"n": 1})
         assert answer.status == 503
         assert "standby" in answer.json["error"]
@@ -349,29 +349,29 @@ def test_a_connected_link_goes_on_with_the_standby(postgres: PostgresServer, tmp
     config = f'name = "south"\ndata = "{tmp_path / "south" / "data"}"\nschema = "{schema}"\n{link}'
     try:
         with running(BrokerProcess(tmp_path / "south", config)) as (south,):
-            there, back = Traffic(pair.urls, [south.url]), Traffic([south.url], pair.urls, "m")
+            forth, back = Traffic(pair.urls, [south.url]), Traffic([south.url], pair.urls, "m")
             is_over = threading.Event()
 
             def trouble() -> None:
                 try:
-                    there.wait_for_more()
+                    forth.wait_for_more()
                     back.wait_for_more()
                     holder = pair.serving()
                     holder.kill()
                     back.wait_for_more()  # at the neighbour: these wait for the link
-                    there.wait_for_more()
+                    forth.wait_for_more()
                     assert pair.serving() is not holder
                     wait_until(lambda: ask(f"{south.url}/v1/links").json["links"][0]["connected"], "the link")
-                    there.wait_for_more()
+                    forth.wait_for_more()
                     back.wait_for_more()
                 finally:
                     is_over.set()
 
             async def both() -> None:
-                await asyncio.gather(there.run(trouble), back.run(is_over.wait))
+                await asyncio.gather(forth.run(trouble), back.run(is_over.wait))
 
             asyncio.run(both())
-            demand_once(there)
+            demand_once(forth)
             demand_once(back)
     finally:
         pair.stop()
@@ -429,10 +429,10 @@ def test_a_standby_that_is_told_to_stop_while_it_loads_does_so() -> None:
 def test_soak_failover_stop_during_a_take_over(postgres: PostgresServer, tmp_path: Path, seconds: float) -> None:
     pair = Pair(tmp_path, postgres.url).start()
     first = pair.serving()
-    wait_until(lambda: {role_of(one) for one in pair.processes} == {"serving", "standby"}, "a standby")
+    wait_until(lambda: {role_of(process) for process in pair.processes} == {"serving", "standby"}, "a standby")
     first.kill()
     time.sleep(seconds)
-    [other] = [one for one in pair.processes if one is not first]
+    [other] = [process for process in pair.processes if process is not first]
     assert other.stop() == 0
 
 

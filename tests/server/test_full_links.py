@@ -51,8 +51,8 @@ def test_a_link_that_drops_refuses_nothing_and_tells_of_the_gap(tmp_path: Path) 
         assert {near_publishes(near.url, n) for n in range(60, 80)} == {200}
         far.start().wait_until_ready()
         messages = wait_until(lambda: with_gap(far.url), "the gap")
-        [place] = [i for i, one in enumerate(messages) if "gap" in one]
-        waited = [one["event"]["n"] for one in messages[:place]]
+        [place] = [i for i, message in enumerate(messages) if "gap" in message]
+        waited = [message["event"]["n"] for message in messages[:place]]
         assert waited == list(range(len(waited)))
         assert 10 <= len(waited) < 60
         assert messages[place]["gap"]["count"] == 80 - len(waited)
@@ -71,13 +71,13 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
         subscribe_at(far.url)
         far.kill()
         wait_until(lambda: near_publishes(near.url, 0) == 503, "a full link")
-        asked = f"{near.url}/v1/subscriptions/mine"
+        url_of_mine = f"{near.url}/v1/subscriptions/mine"
         assert ask(f"{near.url}/v1/subscriptions", "POST", {"id": "mine", "filter": "n > 100"}).status == 201
-        assert ask(asked).json["waiting_for"] == ["b"]
+        assert ask(url_of_mine).json["waiting_for"] == ["b"]
         assert ask(f"{near.url}/v1/links/c/skip", "POST").status == 404
         shown = CliRunner().invoke(app, ["serve", "links", "skip", "b", "--url", near.url, "--json"])
         assert json.loads(shown.output)["links"][0]["skipped"] is True
-        assert ask(asked).json["state"] == "active"
+        assert ask(url_of_mine).json["state"] == "active"
         assert {near_publishes(near.url, n) for n in range(10)} == {200}
         near.kill()
         near.start().wait_until_ready()
@@ -85,10 +85,10 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
         far.start().wait_until_ready()
         CliRunner().invoke(app, ["serve", "links", "resume", "b", "--url", near.url])
         messages = wait_until(lambda: with_gap(far.url), "the gap")
-        assert [one["gap"]["count"] for one in messages if "gap" in one] == [20]
+        assert [message["gap"]["count"] for message in messages if "gap" in message] == [20]
         wait_until(lambda: near_publishes(near.url, 500) == 200, "a link that is free again")
         wait_until(lambda: with_gap(far.url)[-1].get("event") == {"n": 500}, "an event behind the gap")
-        deeds = [one["what"] for one in ask(f"{near.url}/v1/audit").json["deeds"]]
+        deeds = [deed["what"] for deed in ask(f"{near.url}/v1/audit").json["deeds"]]
         assert [what for what in deeds if what in ("link skip", "link resume")] == ["link resume", "link skip"]
     finally:
         near.stop()
@@ -97,15 +97,15 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
 
 def subscribe_at(url: str) -> None:
     """Subscribe, and wait until the neighbours have the table: one that lacks it forwards every event."""
-    asked = f"{url}/v1/subscriptions"
-    assert ask(asked, "POST", {"id": "all", "filter": "n >= 0"}).status == 201
-    wait_until(lambda: ask(f"{asked}/all").json["state"] == "active", "the subscription")
+    subscriptions = f"{url}/v1/subscriptions"
+    assert ask(subscriptions, "POST", {"id": "all", "filter": "n >= 0"}).status == 201
+    wait_until(lambda: ask(f"{subscriptions}/all").json["state"] == "active", "the subscription")
 
 
 def with_gap(url: str) -> list[dict[str, Any]]:
     """Return what the subscription got; nothing as long as it was not told of a gap."""
     messages: list[dict[str, Any]] = ask(f"{url}/v1/subscriptions/all/log?limit=1000").json["messages"]
-    return messages if any("gap" in one for one in messages) else []
+    return messages if any("gap" in message for message in messages) else []
 
 
 def near_publishes(url: str, n: int) -> int:
@@ -133,11 +133,11 @@ async def read(url: str, count: int) -> list[int]:
     """Read what the subscription got, in order, from its log."""
     for _ in range(600):
         log = ask(f"{url}/v1/subscriptions/all/log?limit=1000").json
-        found = [one["event"]["n"] for one in log["messages"]]
-        if len(found) >= count:
-            return found
+        numbers = [message["event"]["n"] for message in log["messages"]]
+        if len(numbers) >= count:
+            return numbers
         await asyncio.sleep(0.1)
-    raise AssertionError(f"{len(found)} of {count} came")
+    raise AssertionError(f"{len(numbers)} of {count} came")
 
 
 def publish_again(url: str) -> None:

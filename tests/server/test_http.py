@@ -36,9 +36,9 @@ def subscribe(broker: BrokerProcess, filter: Any, id: int | str, **fields: Any) 
 
 def stream(broker: BrokerProcess, id: int | str, limit: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
     """Read ``limit`` messages of a stream; each has its cursor as ``cursor``."""
-    found = ask(f"{broker.url}/v1/subscriptions/{id}/events?limit={limit}{query}", **headers)
-    assert found.status == 200, found.body
-    blocks = [block for block in found.body.decode().split("\n\n") if "data: " in block]
+    response = ask(f"{broker.url}/v1/subscriptions/{id}/events?limit={limit}{query}", **headers)
+    assert response.status == 200, response.body
+    blocks = [block for block in response.body.decode().split("\n\n") if "data: " in block]
     cursors = [re.search(r"^id: (.*)$", block, re.MULTILINE) for block in blocks]
     payloads = [re.search(r"^data: (.*)$", block, re.MULTILINE) for block in blocks]
     return [
@@ -69,7 +69,7 @@ def test_a_stream_goes_on_behind_the_last_event_id(broker: BrokerProcess) -> Non
     assert stream(broker, "replay", 3) == all_of_them[2:]  # what Last-Event-ID named is acknowledged, and no more
     assert stream(broker, "replay", 3, "&ack=auto") == all_of_them[2:]
     publish(broker, {"replayed": 9})
-    assert [one["event"] for one in stream(broker, "replay", 1)] == [{"replayed": 9}]
+    assert [message["event"] for message in stream(broker, "replay", 1)] == [{"replayed": 9}]
     assert ask(f"{broker.url}/v1/subscriptions/replay/events", Last_Event_ID="nonsense").status == 400
 
 
@@ -102,7 +102,7 @@ def test_events_come_in_several_forms(
     subscribe(broker, "form IS NOT NULL", "forms")
     answer = publish(broker, body, **headers)
     assert answer.json["accepted"] == len(expected)
-    assert [one["event"] for one in stream(broker, "forms", len(expected), "&ack=auto")] == expected
+    assert [message["event"] for message in stream(broker, "forms", len(expected), "&ack=auto")] == expected
 
 
 BAD_BODIES = [
@@ -129,7 +129,7 @@ def test_one_bad_event_and_none_is_taken(broker: BrokerProcess) -> None:
     assert answer.status == 400
     assert "row 1" in answer.json["error"]
     publish(broker, {"whole": 2})
-    assert [one["event"] for one in stream(broker, "whole", 1)] == [{"whole": 2}]
+    assert [message["event"] for message in stream(broker, "whole", 1)] == [{"whole": 2}]
 
 
 def nested(depth: int) -> str:
@@ -145,7 +145,7 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[one[0] for one in LIMITS])
+@pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[case[0] for case in LIMITS])
 def test_limits_of_events(broker: BrokerProcess, name: str, make: Any, limit: int) -> None:
     assert publish(broker, make(limit), f"limit-{name[:5]}").status == 200
     answer = publish(broker, make(limit + 1), f"limit-{name[:5]}")
@@ -186,9 +186,9 @@ def test_subscriptions_are_listed_shown_and_withdrawn(broker: BrokerProcess) -> 
     url = f"{broker.url}/v1/subscriptions"
     page = ask(f"{url}?search=page-&limit=3").json
     rest = ask(f"{url}?search=page-&limit=3&after={page['next']}").json
-    assert [one["id"] for one in page["subscriptions"] + rest["subscriptions"]] == [f"page-{i}" for i in range(5)]
+    assert [shown["id"] for shown in page["subscriptions"] + rest["subscriptions"]] == [f"page-{i}" for i in range(5)]
     assert rest["next"] is None
-    assert {one["id"] for one in ask(f"{url}?search=red").json["subscriptions"]} == {"page-1", "page-3"}
+    assert {shown["id"] for shown in ask(f"{url}?search=red").json["subscriptions"]} == {"page-1", "page-3"}
     assert ask(f"{url}/page-1").json["filter"] == "listed > 1"
     assert subscribe(broker, "a = 1", "page-1").status == 409
     assert ask(f"{url}/page-1", "DELETE").status == 204
@@ -209,7 +209,7 @@ def test_a_filter_is_changed_in_one_step(broker: BrokerProcess) -> None:
         assert changed.json[name] == made[name], name
     assert publish(broker, [{"position": 4}, {"position": 12}]).status == 200
     log = ask(f"{url}/log").json["messages"]
-    assert [one["event"]["position"] for one in log] == [3, 12]  # what waited stays
+    assert [message["event"]["position"] for message in log] == [3, 12]  # what waited stays
     assert ask(url, "PUT", {"filter": "position > 7", "expires": None, "metadata": {}}).json["expires"] is None
     assert ask(url).json["metadata"] == {}
 
@@ -243,8 +243,8 @@ def test_deliveries_carry_the_fields_that_were_asked_for(broker: BrokerProcess) 
     publish(broker, {"narrow": 3, "spot": "there"})
     ask(url, "PUT", {"filter": "narrow > 0", "fields": []})
     publish(broker, {"narrow": 4, "spot": "there"})
-    found = [one["event"] for one in ask(f"{url}/log").json["messages"]]
-    assert found == [{"narrow": 1, "spot": "here"}, {"narrow": 2}, {"spot": "there"}, {"narrow": 4, "spot": "there"}]
+    events = [message["event"] for message in ask(f"{url}/log").json["messages"]]
+    assert events == [{"narrow": 1, "spot": "here"}, {"narrow": 2}, {"spot": "there"}, {"narrow": 4, "spot": "there"}]
     whole = ask(f"{broker.url}/v1/subscriptions/all-fields/log").json["messages"]
     assert whole[0]["event"] == {"narrow": 1, "spot": "here", "hidden": 5}
     for fields in ("narrow", ["a", "a"], [""], [1], ["n"] * 300):
@@ -393,14 +393,14 @@ def test_namespaces_do_not_meet(broker: BrokerProcess) -> None:
     subscribe(broker, "meets = 1", "here", namespace="blue")
     publish(broker, {"meets": 1, "from": "red"}, "red")
     publish(broker, {"meets": 1, "from": "blue"}, "blue")
-    assert [one["event"]["from"] for one in stream(broker, "here", 1, "&namespace=blue")] == ["blue"]
+    assert [message["event"]["from"] for message in stream(broker, "here", 1, "&namespace=blue")] == ["blue"]
 
 
 def test_explain_says_why_and_why_not(broker: BrokerProcess) -> None:
     subscribe(broker, "size >= 5 AND colour = 'red'", "explained")
     url = f"{broker.url}/v1/explain"
     no = ask(url, "POST", {"id": "explained", "event": {"size": 7, "colour": "blue"}}).json
-    assert (no["matched"], [one["outcome"] for one in no["conditions"]]) == (False, [True, False])
+    assert (no["matched"], [condition["outcome"] for condition in no["conditions"]]) == (False, [True, False])
     assert ask(url, "POST", {"filter": "size >= 5", "event": {"size": 5}}).json["matched"] is True
     assert ask(url, "POST", {"id": "absent", "event": {}}).status == 404
     for nothing in ({}, {"event": {"size": 1}}):
@@ -448,9 +448,9 @@ def test_health_metrics_statistics_and_the_document(broker: BrokerProcess) -> No
     assert "tamis_events_total" in text
     assert "tamis_request_seconds_bucket" in text
     assert ask(f"{broker.url}/v1/statistics").json["now"]["subscriptions"] > 0
-    found = ask(f"{broker.url}/openapi.json")
-    assert set(found.json["paths"]) >= {"/v1/events", "/v1/subscriptions/{id}/events", "/v1/explain"}
-    assert "script-src" not in found.headers["content-security-policy"]
+    openapi = ask(f"{broker.url}/openapi.json")
+    assert set(openapi.json["paths"]) >= {"/v1/events", "/v1/subscriptions/{id}/events", "/v1/explain"}
+    assert "script-src" not in openapi.headers["content-security-policy"]
     nowhere = ask(f"{broker.url}/nowhere")
     assert (nowhere.status, nowhere.headers["x-content-type-options"]) == (404, "nosniff")
     assert "no such endpoint: '/nowhere'; /openapi.json" in nowhere.json["error"]

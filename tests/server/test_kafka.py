@@ -63,9 +63,9 @@ def kafka() -> MockKafka:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with running(BrokerProcess(tmp_path / "broker")) as (found,):
-        HttpCalls(found.url).subscribe("all", "n >= 0")
-        yield found
+    with running(BrokerProcess(tmp_path / "broker")) as (process,):
+        HttpCalls(process.url).subscribe("all", "n >= 0")
+        yield process
 
 
 def events(numbers: range) -> list[bytes]:

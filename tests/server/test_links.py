@@ -42,26 +42,26 @@ def test_linked_brokers(tmp_path: Path) -> None:
     secret = Tokens(tmp_path / "north-data" / "tokens.json").add("admin", is_admin=True)
 
     async def story() -> None:
-        async with tamis.connect(south.url) as here, tamis.connect(north.url, token=secret) as there:
+        async with tamis.connect(south.url) as here, tamis.connect(north.url, token=secret) as far:
             wide = await here.subscribe("mag >= 1", id="wide")
             await here.subscribe("mag >= 5", id="narrow")
             hidden = await here.subscribe("mag >= 0", id="hidden", namespace="secret")
             made = ask(f"{south.url}/v1/subscriptions", "POST", {"filter": "mag >= 6", "id": "covered"})
             assert made.status == 201
-            told = ask(f"{south.url}/v1/explain", "POST", {"id": "covered"}).json["links"]
-            assert [(one["link"], one["forwarded"]) for one in told] == [("north", False)]
-            assert "not forwarded because covered by" in told[0]["reason"]
-            assert "wide" in told[0]["reason"]
-            await there.publish({"mag": 7}, namespace="secret")
-            await there.publish({"mag": 3})
+            links_of_covered = ask(f"{south.url}/v1/explain", "POST", {"id": "covered"}).json["links"]
+            assert [(link["link"], link["forwarded"]) for link in links_of_covered] == [("north", False)]
+            assert "not forwarded because covered by" in links_of_covered[0]["reason"]
+            assert "wide" in links_of_covered[0]["reason"]
+            await far.publish({"mag": 7}, namespace="secret")
+            await far.publish({"mag": 3})
             assert (await anext(wide)).event == {"mag": 3}
             await here.publish({"mag": 1}, namespace="secret")
             assert (await anext(hidden)).event == {"mag": 1}
             links = ask(f"{south.url}/v1/statistics").json["links"]
-            assert [(one["link"], one["connected"], one["suppressed"]) for one in links] == [("north", True, 2)]
-            assert [one["policy"] for one in links] == ["covering"]
+            assert [(link["link"], link["connected"], link["suppressed"]) for link in links] == [("north", True, 2)]
+            assert [link["policy"] for link in links] == ["covering"]
             shown = ask(f"{north.url}/v1/statistics", Authorization=f"Bearer {secret}").json["links"]
-            assert [(one["table_entries"], one["events"]) for one in shown] == [(1, 1)]
+            assert [(link["table_entries"], link["events"]) for link in shown] == [(1, 1)]
 
     with running(north, south):
         asyncio.run(asyncio.wait_for(story(), HANGS))

@@ -15,11 +15,11 @@ from tests.server.processes import BrokerProcess, ReservedPort, ask, wait_until
 
 
 def _events(*numbers: int) -> bytes:
-    return b"\n".join(b'{"n": %d}' % one for one in numbers)
+    return b"\n".join(b'{"n": %d}' % number for number in numbers)
 
 
 def _numbers(page: Any) -> list[int]:
-    return [one["event"]["n"] for one in page.messages]
+    return [message["event"]["n"] for message in page.messages]
 
 
 def test_a_batch_is_taken_once_and_a_log_reads_the_same_across_a_kill(broker: BrokerProcess) -> None:
@@ -44,7 +44,7 @@ def test_a_batch_is_taken_once_and_a_log_reads_the_same_across_a_kill(broker: Br
     assert _numbers(after) == [10, 11, 12, 13]
     assert after.messages[:3] == before.messages  # byte for byte, what was acknowledged included
     assert after.acknowledged == before.messages[0]["cursor"]
-    two, three = (one["cursor"] for one in after.messages[1:3])
+    two, three = (message["cursor"] for message in after.messages[1:3])
     assert _numbers(calls.read_log("big", after=two, upto=three)) == [12]
     assert _numbers(calls.read_log("big", after=two, limit=1)) == [12]
     assert _numbers(calls.read_log("big", after=after.last)) == []
@@ -88,7 +88,7 @@ def test_what_is_beyond_retention_is_said_to_be_gone(broker: BrokerProcess) -> N
     calls = HttpCalls(broker.url)
     calls.subscribe("old", "n >= 0")
     calls.publish_once(_events(1, 2, 3), producer="r", number=0)
-    first, second, _ = (one["cursor"] for one in calls.read_log("old").messages)
+    first, second, _ = (message["cursor"] for message in calls.read_log("old").messages)
     calls.acknowledge("old", second)
     calls.publish_once(_events(4), producer="r", number=1)  # behind the acknowledgement, so that is on disk
     broker.stop()
@@ -125,11 +125,11 @@ def test_the_producer_that_was_silent_longest_is_forgotten() -> None:
     stored: dict[Any, bytes] = {}
 
     def take(name: str, number: int, now: float) -> None:
-        for one in producers.take("alice", name, number, now=now):
-            if one.value is None:
-                del stored[one.key]
+        for change in producers.take("alice", name, number, now=now):
+            if change.value is None:
+                del stored[change.key]
             else:
-                stored[one.key] = one.value
+                stored[change.key] = change.value
 
     def has(name: str, number: int) -> bool:
         return producers.has("alice", name, number)

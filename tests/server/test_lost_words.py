@@ -33,7 +33,7 @@ def test_a_refusal_that_is_lost_with_its_connection_arrives_on_the_next(broker: 
     async def story() -> None:
         async with Cutter(broker.port) as wire, tamis.connect(wire.url, client="cut") as client:
             await learn(client)
-            found = await client.subscribe("typed >= 100", id="s")
+            subscription = await client.subscribe("typed >= 100", id="s")
             wire.cut_next()
             with pytest.raises(RefusedError, match="typed"):
                 await client.publish([{"typed": 100}, {"typed": "text"}, {"typed": 101}])
@@ -42,7 +42,7 @@ def test_a_refusal_that_is_lost_with_its_connection_arrives_on_the_next(broker: 
             wire.cut_next()
             await client.publish([{"typed": 102}, {"typed": 103}])  # accepted, and the answer lost
             assert wire.cuts == 2
-            got = [(await anext(found)).event["typed"] for _ in range(4)]
+            got = [(await anext(subscription)).event["typed"] for _ in range(4)]
             assert got == [100, 101, 102, 103]  # the others of a message are taken, once
 
     run(story())
@@ -108,9 +108,9 @@ def test_refusals_are_kept_as_long_as_they_can_be_missed() -> None:
     keep(5, 1, 2)
     keep(6)
     keep(7, 9)
-    assert [one.event.seq for one in refusals.upto("c", 6) if one.event] == [1, 2]
-    assert [one.event.seq for one in refusals.upto("c", 7) if one.event] == [1, 2, 9]
-    assert all(len(one.reason) <= 100 for one in refusals.upto("c", 7))
+    assert [refusal.event.seq for refusal in refusals.upto("c", 6) if refusal.event] == [1, 2]
+    assert [refusal.event.seq for refusal in refusals.upto("c", 7) if refusal.event] == [1, 2, 9]
+    assert all(len(refusal.reason) <= 100 for refusal in refusals.upto("c", 7))
     again = Refusals()
     again.restore(disk)
     assert again.upto("c", 7) == refusals.upto("c", 7)

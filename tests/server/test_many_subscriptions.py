@@ -32,12 +32,14 @@ def post(broker: BrokerProcess, many: Any, **headers: str) -> Any:
 
 
 def ids(broker: BrokerProcess, search: str) -> list[Any]:
-    return [one["id"] for one in ask(f"{broker.url}/v1/subscriptions?search={search}&limit=1000").json["subscriptions"]]
+    return [
+        shown["id"] for shown in ask(f"{broker.url}/v1/subscriptions?search={search}&limit=1000").json["subscriptions"]
+    ]
 
 
 def test_an_array_and_lines_of_subscriptions(broker: BrokerProcess) -> None:
     made = post(broker, [{"id": n, "filter": f"array = {n}"} for n in range(3)])
-    assert (made.status, [one["id"] for one in made.json["subscriptions"]]) == (201, [0, 1, 2])
+    assert (made.status, [shown["id"] for shown in made.json["subscriptions"]]) == (201, [0, 1, 2])
     lines = "\n".join(json.dumps({"id": f"line-{n}", "filter": f"array = {n}"}) for n in range(3))
     assert post(broker, lines, Content_Type="application/x-ndjson").status == 201
     ask(f"{broker.url}/v1/events", "POST", {"array": 2})
@@ -71,10 +73,10 @@ def test_a_request_holds_a_thousand(broker: BrokerProcess, n: int, status: int) 
 def test_a_client_asks_for_many(broker: BrokerProcess) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url, client="many") as client:
-            found = await client.subscribe_many({n: f"many = {n}" for n in range(350)}, durable=True)
-            assert [one.id for one in found] == list(range(350))
+            subscriptions = await client.subscribe_many({n: f"many = {n}" for n in range(350)}, durable=True)
+            assert [subscription.id for subscription in subscriptions] == list(range(350))
             await client.publish([{"many": 349}, {"many": 0}])
-            assert [(await anext(found[n])).event["many"] for n in (0, 349)] == [0, 349]
+            assert [(await anext(subscriptions[n])).event["many"] for n in (0, 349)] == [0, 349]
             assert await client.subscribe_many({}) == []
             with pytest.raises(SubscriptionSyntaxError, match="column 7"):
                 await client.subscribe_many({"a": "many = 1", "b": "many >"})
@@ -84,21 +86,21 @@ def test_a_client_asks_for_many(broker: BrokerProcess) -> None:
 
     run(story())
     with tamis.connect(broker.url) as client:
-        assert [one.id for one in client.subscribe_many({"s": "many = 1"})] == ["s"]
+        assert [subscription.id for subscription in client.subscribe_many({"s": "many = 1"})] == ["s"]
 
 
 def test_many_are_one_transaction_and_one_record_of_the_audit(tmp_path: Path) -> None:
     async def story() -> None:
         driver = open_broker(BrokerConfig(data=str(tmp_path)))
         await driver.start()
-        rights, asked = Rights("alice"), []
+        rights, requests = Rights("alice"), []
         for n in range(50):
             message = tamis.routing.messages.Subscribe(n, b'{"op":"=","args":[{"property":"n"},%d]}' % n)
-            asked.append((f"s:{n}", message))
+            requests.append((f"s:{n}", message))
         before = driver._store.tables.books.number
-        await driver.subscribe(asked, rights)
+        await driver.subscribe(requests, rights)
         assert driver._store.tables.books.number == before + 1  # the links and all subscriptions
-        assert [one.deed.detail for one in driver.view.read_audit(None, 100)] == ["and 49 more"]
+        assert [record.deed.detail for record in driver.view.read_audit(None, 100)] == ["and 49 more"]
         await driver.stop()
 
     run(story())
@@ -110,8 +112,8 @@ def test_one_that_ended_before_its_answer_was_written_is_shown_as_ended(tmp_path
         driver = open_broker(config)
         await driver.start()
         server = Server(config, driver, Access(config, tokens_of(config)))
-        gone = tamis.routing.messages.Subscribe("gone", b"", expires=1)
-        shown = describe(server, View(driver.view, Rights("local", is_admin=True)), "s:gone", "key", gone)
+        ended = tamis.routing.messages.Subscribe("gone", b"", expires=1)
+        shown = describe(server, View(driver.view, Rights("local", is_admin=True)), "s:gone", "key", ended)
         assert (shown["id"], shown["state"], shown["waiting"]) == ("gone", "cancelled", 0)
         await driver.stop()
 

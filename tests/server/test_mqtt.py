@@ -76,26 +76,26 @@ def test_nothing_is_lost_when_bridge_and_brokers_are_killed(both: tuple[Mosquitt
 
 def _send(user: MqttUser, numbers: range) -> None:
     """Send an object, a bare number and something that is not JSON for each number."""
-    for one in numbers:
-        user.publish(f"sensors/{one}", json.dumps({"name": f"n{one}/x", "n": one}))
-        user.publish("sensors/bare", str(one))
+    for number in numbers:
+        user.publish(f"sensors/{number}", json.dumps({"name": f"n{number}/x", "n": number}))
+        user.publish("sensors/bare", str(number))
         user.publish("sensors/bad", "{no json")
 
 
 def _expect(user: MqttUser, numbers: range) -> None:
     """Wait for exactly what matches; at least once, so some may come twice."""
-    wanted = {(f"alerts/named/n{one}%2Fx", one, f"sensors/{one}") for one in numbers}
-    wanted |= {("alerts/hot/null", one, "sensors/bare") for one in numbers if one > 40}
-    possible = {one - 30 for one in numbers} | {*numbers}
-    found = set()
-    while found < wanted:
-        topic, payload = user.heard.get(timeout=HANGS)
+    wanted = {(f"alerts/named/n{number}%2Fx", number, f"sensors/{number}") for number in numbers}
+    wanted |= {("alerts/hot/null", number, "sensors/bare") for number in numbers if number > 40}
+    possible = {number - 30 for number in numbers} | {*numbers}
+    alerts = set()
+    while alerts < wanted:
+        topic, payload = user.messages.get(timeout=HANGS)
         event = json.loads(payload)
         number = event.get("n", event.get("value"))
         assert number in possible
         if number in numbers:
-            found.add((topic, number, event["topic"]))
-    assert found == wanted
+            alerts.add((topic, number, event["topic"]))
+    assert alerts == wanted
 
 
 def test_messages_become_events_and_matches_topics() -> None:

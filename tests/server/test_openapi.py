@@ -23,7 +23,10 @@ from schemathesis.specs.openapi.checks import (
 from tamis.web.openapi import document
 from tests.server.processes import HANGS, BrokerProcess, a_line, ask, running
 
-OPERATIONS = {one.ok().label: one.ok() for one in schemathesis.openapi.from_dict(document()).get_all_operations()}
+OPERATIONS = {
+    operation.ok().label: operation.ok()
+    for operation in schemathesis.openapi.from_dict(document()).get_all_operations()
+}
 CHECKS: list[Any] = [
     not_a_server_error,
     status_code_conformance,
@@ -41,15 +44,15 @@ NUMBERS = itertools.count()
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that may have webhooks and calls none: localhost is a private address."""
     config = 'data = "data"\n[webhooks]\nhosts = ["localhost"]\nmost = 100000'
-    with running(BrokerProcess(tmp_path_factory.mktemp("broker"), config)) as (one,):
-        yield one
+    with running(BrokerProcess(tmp_path_factory.mktemp("broker"), config)) as (process,):
+        yield process
 
 
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker with a link to another that does not run."""
-    with running(a_line(tmp_path_factory.mktemp("linked"), "ab")[0]) as (one,):
-        yield one
+    with running(a_line(tmp_path_factory.mktemp("linked"), "ab")[0]) as (process,):
+        yield process
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(2_000, marks=pytest.mark.soak, id="soak-server")])
@@ -63,9 +66,9 @@ def test_whatever_is_sent_is_answered_as_the_document_says(
     @given(case=OPERATIONS[label].as_strategy(), filter=st.sampled_from(FILTERS), is_known=st.booleans())
     @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     def send(case: Any, filter: str | None, is_known: bool) -> None:
-        for one in case.body if isinstance(case.body, list) else [case.body]:
-            if isinstance(one, dict) and "filter" in one and filter is not None:
-                one["filter"] = filter
+        for body in case.body if isinstance(case.body, list) else [case.body]:
+            if isinstance(body, dict) and "filter" in body and filter is not None:
+                body["filter"] = filter
         if isinstance(case.body, dict) and "wait" in case.body:
             case.body["wait"] = 0  # nothing comes, however long it waits
         if is_known:

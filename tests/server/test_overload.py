@@ -98,8 +98,8 @@ def test_what_waits_for_long_is_on_disk_only(tmp_path: Path, monkeypatch: pytest
 
     async def story() -> None:
         driver = await opened(tmp_path)
-        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
-        await driver.subscribe([("c:local:x", asked)], RIGHTS)
+        subscription = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([("c:local:x", subscription)], RIGHTS)
         await publish(driver, *range(100))
         outbox = driver.machine.node.ends["c:local:x"].outbox
         assert [number for number in range(1, 101) if outbox.find(number) is not None] == list(range(91, 101))
@@ -109,7 +109,7 @@ def test_what_waits_for_long_is_on_disk_only(tmp_path: Path, monkeypatch: pytest
         while len(seen) < 100:
             packet = await driver.next_packet(connection)
             messages = [m.decode(body, "x") for body in bodies_of(packet or b"")]
-            seen += [one.event.id.seq for one in messages if isinstance(one, m.Delivery)]
+            seen += [message.event.id.seq for message in messages if isinstance(message, m.Delivery)]
         assert seen == list(range(1, 101))
         await driver.stop()
         again = await opened(tmp_path)
@@ -131,8 +131,8 @@ def test_copies_of_a_large_request_are_on_disk_when_it_is_confirmed(
 
     async def story() -> None:
         driver = await opened(tmp_path)
-        asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
-        await driver.subscribe([("c:local:x", asked)], RIGHTS)
+        subscription = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}')
+        await driver.subscribe([("c:local:x", subscription)], RIGHTS)
         monkeypatch.setattr(Committer, "put", put_slowly)
         await publish(driver, *range(1_000))
         assert driver.machine.committed("c:local:x").sent == driver.machine.node.ends["c:local:x"].outbox.last == 1_000
@@ -145,9 +145,9 @@ def test_work_whose_caller_has_left_ends(tmp_path: Path) -> None:
     async def story() -> None:
         driver = await opened(tmp_path)
         for name, durable in (("passing", b'{"durable":false}'), ("lasting", b"{}")):
-            asked = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}', about=durable)
+            subscription = m.Subscribe("s", b'{"op":">=","args":[{"property":"n"},0]}', about=durable)
             link = f"c:local:{name}"
-            await driver.subscribe([(link, asked)], RIGHTS)
+            await driver.subscribe([(link, subscription)], RIGHTS)
         await publish(driver, 1)
         watched = driver.watch("c:local:passing")
         ending = asyncio.create_task(end_sessions(driver, retention=0.0, grace=0.0, look=0.01))
@@ -260,10 +260,10 @@ async def fuzz(broker: BrokerProcess, count: int, seed: int) -> None:
 def test_invalid_frames_harm_no_other_client(broker: BrokerProcess, count: int) -> None:
     async def story() -> None:
         async with tamis.connect(broker.url) as client:
-            found = await client.subscribe("fuzzed >= 0")
+            subscription = await client.subscribe("fuzzed >= 0")
             await fuzz(broker, count, seed=3)
             await client.publish({"fuzzed": 1})
-            assert (await anext(found)).event == {"fuzzed": 1}
+            assert (await anext(subscription)).event == {"fuzzed": 1}
 
     asyncio.run(asyncio.wait_for(story(), HANGS if count < 1_000 else 2_000))
     assert "Traceback" not in broker.log()

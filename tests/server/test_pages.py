@@ -71,8 +71,8 @@ def test_no_name_is_a_path(tmp_path: Path) -> None:
                     client.subscribe("a = 1", id=name, durable=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
     assert {path.name for path in root.iterdir()} == {"data", "broker.toml", "log"}
-    known = {"broker.sqlite", "broker.sqlite-wal", "broker.sqlite-shm", "head", "lock", "tokens.json", "reserve"}
-    assert {path.name for path in (root / "data").iterdir()} <= known
+    names = {"broker.sqlite", "broker.sqlite-wal", "broker.sqlite-shm", "head", "lock", "tokens.json", "reserve"}
+    assert {path.name for path in (root / "data").iterdir()} <= names
 
 
 @pytest.mark.parametrize(

@@ -176,11 +176,11 @@ def test_a_broker_that_was_replaced_cannot_write(engine: PostgresEngine, monkeyp
 
 
 def test_a_broker_notices_that_it_was_replaced(engine: PostgresEngine) -> None:
-    heard, errors = threading.Event(), list[StoreError]()
+    is_noticed, errors = threading.Event(), list[StoreError]()
     with opened(engine) as store:
-        store.on_damage = lambda error: (errors.append(error), heard.set())
+        store.on_damage = lambda error: (errors.append(error), is_noticed.set())
         engine.execute("UPDATE alive SET holder = 'another'")
-        assert heard.wait(HANGS)
+        assert is_noticed.wait(HANGS)
     assert isinstance(errors[0], LeaseLostError)
 
 
@@ -375,7 +375,7 @@ def test_a_restored_database_begins_a_new_life(engine: PostgresEngine) -> None:
         stored = again.load()
         assert int(stored["epoch",]) > 5
         assert stored["schema",] == b"1"
-        assert [one.deed.what for one in again.read_audit()] == ["restore", "subscribe"]
+        assert [record.deed.what for record in again.read_audit()] == ["restore", "subscribe"]
 
 
 def restore(engine: PostgresEngine, name: str = "") -> Result:

@@ -111,7 +111,7 @@ def test_tokens_are_added_listed_and_revoked(tmp_path: Path) -> None:
     assert made.stdout.startswith("tamis_")
     assert made.stdout.strip() not in (tmp_path / "tokens.json").read_text()
     listed = json.loads(token("list", "--json").stdout)
-    assert [(one["name"], one["namespaces"], one["policy"]) for one in listed] == [("alice", ["acme"], "a = 1")]
+    assert [(token["name"], token["namespaces"], token["policy"]) for token in listed] == [("alice", ["acme"], "a = 1")]
     assert token("add", "bob", "--policy", "a =").exit_code == 2
     assert json.loads(token("revoke", "alice", "--json").stdout) == {"revoked": "alice"}
     absent = token("revoke", "alice")
@@ -155,9 +155,9 @@ def test_tls(tmp_path: Path) -> None:
     async def story() -> None:
         trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
         async with tamis.connect(f"https://127.0.0.1:{broker.port}", ssl=trust, timeout=HANGS) as client:
-            found = await client.subscribe("a = 1")
+            subscription = await client.subscribe("a = 1")
             await client.publish({"a": 1})
-            assert (await anext(found)).event == {"a": 1}
+            assert (await anext(subscription)).event == {"a": 1}
 
     try:
         broker.start()

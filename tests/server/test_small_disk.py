@@ -80,7 +80,7 @@ def test_a_disk_that_the_broker_filled_heals(small_disk: Path) -> None:
     store.close()
     again = SqliteStore(small_disk / "data")
     assert again.load() == {}
-    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.take_backlogs().items()} == {
+    assert {link: (backlog.acknowledged, len(backlog.sizes)) for link, backlog in again.take_backlogs().items()} == {
         "a": (taken, 1)
     }
     again.close()
@@ -115,7 +115,9 @@ def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:
     db.close()
     again = SqliteStore(tmp_path)
     assert again.load() == {}
-    assert {link: (one.acknowledged, len(one.sizes)) for link, one in again.take_backlogs().items()} == {"a": (0, 1)}
+    assert {link: (backlog.acknowledged, len(backlog.sizes)) for link, backlog in again.take_backlogs().items()} == {
+        "a": (0, 1)
+    }
     assert again._db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     again.close()
 

@@ -22,8 +22,8 @@ def save(directory: Path, filters: dict[Any, str]) -> None:
     engine.save(directory)
 
 
-def heard(broker: BrokerProcess, id: object) -> list[Any]:
-    return [one["event"]["price"] for one in HttpCalls(broker.url).read_log(str(id)).messages]
+def prices_at(broker: BrokerProcess, id: object) -> list[Any]:
+    return [message["event"]["price"] for message in HttpCalls(broker.url).read_log(str(id)).messages]
 
 
 def test_a_broker_has_the_subscriptions_of_the_newest_version(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_broker_has_the_subscriptions_of_the_newest_version(tmp_path: Path) ->
     with running(BrokerProcess(tmp_path / "broker", config)) as (broker,):
         ask(f"{broker.url}/v1/subscriptions", "POST", {"id": "posted", "filter": "price > 0"})
         listed = ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]
-        shown = sorted((str(one["id"]), one["namespace"], one["owner"]) for one in listed)
+        shown = sorted((str(row["id"]), row["namespace"], row["owner"]) for row in listed)
         assert shown == [
             ("5", "default", "snapshot"),
             ("77", "default", "snapshot"),
@@ -41,20 +41,20 @@ def test_a_broker_has_the_subscriptions_of_the_newest_version(tmp_path: Path) ->
             ("low", "default", "snapshot"),
             ("posted", "default", "local"),
         ]
-        assert {one["metadata"].get("who") for one in listed} == {"low", "5", "elsewhere", None}
+        assert {shown["metadata"].get("who") for shown in listed} == {"low", "5", "elsewhere", None}
         events = [{"price": 12, "symbol": "IBM", "at": "2026-01-01T00:00:00Z"}, {"price": 18, "symbol": "ICE"}]
         assert ask(f"{broker.url}/v1/events", "POST", events).status == 200
-        assert [heard(broker, id) for id in ("low", 5, 77, "posted")] == [[12], [12], [12, 18], [12, 18]]
+        assert [prices_at(broker, id) for id in ("low", 5, 77, "posted")] == [[12], [12], [12, 18], [12, 18]]
 
         save(snapshots, {"low": "price < 11", "new": "price > 15"})  # 5 and elsewhere are gone
         for id, status in (("new", 200), ("5", 404)):  # the broker takes the new ones first
             _until(lambda id=id, status=status: ask(f"{broker.url}/v1/subscriptions/{id}").status == status)
         ask(f"{broker.url}/v1/events", "POST", [{"price": 10.5}, {"price": 14}, {"price": 16}])
-        assert [heard(broker, id) for id in ("low", "new", 77)] == [[12, 10.5], [16], [12, 18, 10.5, 14, 16]]
+        assert [prices_at(broker, id) for id in ("low", "new", 77)] == [[12, 10.5], [16], [12, 18, 10.5, 14, 16]]
 
         broker.kill()
         broker.start().wait_until_ready()
-        assert heard(broker, "low") == [12, 10.5]
+        assert prices_at(broker, "low") == [12, 10.5]
         assert len(ask(f"{broker.url}/v1/subscriptions").json["subscriptions"]) == 4
 
 

@@ -38,7 +38,7 @@ LIMITS: list[tuple[str, Make, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[one[0] for one in LIMITS])
+@pytest.mark.parametrize(("name", "make", "limit"), LIMITS, ids=[case[0] for case in LIMITS])
 def test_limits_of_events(broker: BrokerProcess, name: str, make: Make, limit: int, monkeypatch: Any) -> None:
     monkeypatch.setattr("tamis.runtime.client.client.encode_event", lambda payload: payload)
 

@@ -74,13 +74,13 @@ def history(rng: random.Random, steps: int) -> list[list[Persist]]:
 
 
 def applied(disk: Disk, changes: list[Persist]) -> Disk:
-    found = dict(disk)
+    records = dict(disk)
     for change in changes:
         if change.value is None:
-            found.pop(change.key, None)
+            records.pop(change.key, None)
         else:
-            found[change.key] = change.value
-    return found
+            records[change.key] = change.value
+    return records
 
 
 def messages_of(store: Store) -> Disk:
@@ -97,10 +97,12 @@ def messages_of(store: Store) -> Disk:
 
 def loaded(store: Store) -> Disk:
     """Everything that is on disk, the audit included."""
-    found = store.load()
-    found |= messages_of(store)
-    deeds = {("audit", str(one.number)): msgspec.msgpack.encode(one.deed) for one in store.read_audit(limit=10_000)}
-    return found | deeds
+    records = store.load()
+    records |= messages_of(store)
+    deeds = {
+        ("audit", str(record.number)): msgspec.msgpack.encode(record.deed) for record in store.read_audit(limit=10_000)
+    }
+    return records | deeds
 
 
 def live(directory: Path, commits: list[list[Persist]], disk: FaultyDisk) -> tuple[Disk, Disk]:

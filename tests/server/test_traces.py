@@ -81,8 +81,8 @@ def spanning() -> AbstractContextManager[object]:
 def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
     secret = "Zanzibar4711"
 
-    async def story(here: BrokerProcess, there: BrokerProcess) -> tuple[str, str]:
-        async with tamis.connect(there.url) as client:
+    async def story(here: BrokerProcess, far: BrokerProcess) -> tuple[str, str]:
+        async with tamis.connect(far.url) as client:
             wanted = await client.subscribe("mag >= 5", id="strong")
             answers = [
                 ask(f"{here.url}/v1/events", "POST", {"mag": 6, "note": secret}, traceparent=TRACEPARENT),
@@ -131,7 +131,7 @@ def test_one_trace_goes_through_two_brokers(tmp_path: Path) -> None:
     assert {span.service["service.name"] for span in trace} == {"tamis"}
     assert {span.service["service.instance.id"] for span in trace} == {"a", "b"}
     # What no subscription matches goes nowhere, and a bad traceparent is ignored.
-    assert sorted(one.name for one in spans if one.attributes["tamis.event"] == second) == [
+    assert sorted(span.name for span in spans if span.attributes["tamis.event"] == second) == [
         "commit",
         "match",
         "publish",

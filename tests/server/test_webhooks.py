@@ -44,8 +44,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def broker(place: Path) -> Iterator[BrokerProcess]:
-    with running(BrokerProcess(place, f'data = "data"\n{RULES}')) as (one,):
-        yield one
+    with running(BrokerProcess(place, f'data = "data"\n{RULES}')) as (process,):
+        yield process
 
 
 def subscribe(broker: BrokerProcess, id: str, url: str = "", **settings: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def state(broker: BrokerProcess, id: str) -> dict[str, Any]:
 
 def suspensions(broker: BrokerProcess, id: str) -> list[dict[str, Any]]:
     deeds = ask(f"{broker.url}/v1/audit").json["deeds"]
-    return [one for one in deeds if one["subject"] == id and one["what"] == "webhook suspend"]
+    return [deed for deed in deeds if deed["subject"] == id and deed["what"] == "webhook suspend"]
 
 
 def numbers(receiver: Receiver, id: str) -> list[int]:
@@ -108,8 +108,8 @@ def test_batches_arrive_in_order_over_tls_signed_as_cloud_events(broker: BrokerP
             "datacontenttype": "application/json",
         }
         log = ask(f"{broker.url}/v1/subscriptions/tls/log").json
-        assert [one["id"] for one in log["messages"]] == [event["id"] for event in receiver.events]
-        assert [one["cursor"] for one in log["messages"]] == [event["cursor"] for event in receiver.events]
+        assert [message["id"] for message in log["messages"]] == [event["id"] for event in receiver.events]
+        assert [message["cursor"] for message in log["messages"]] == [event["cursor"] for event in receiver.events]
         wait_until(lambda: state(broker, "tls")["waiting"] == 0, "the acknowledgement")
         assert "secret" not in state(broker, "tls")
 
@@ -179,7 +179,7 @@ def test_failures_are_retried_then_suspend_with_a_record_and_resume(broker: Brok
         assert state(broker, "retry")["problem"] == "2 requests in a row failed, the last: localhost answered 503"
         assert state(broker, "retry")["waiting"] == 2
         noted = wait_until(lambda: suspensions(broker, "retry"), "the record on disk")
-        assert [(one["who"], one["detail"].partition(":")[0]) for one in noted] == [("broker", "localhost")]
+        assert [(deed["who"], deed["detail"].partition(":")[0]) for deed in noted] == [("broker", "localhost")]
         shown = [
             ask(f"{broker.url}{path}").body
             for path in ("/v1/audit", "/v1/webhooks", "/metrics", "/v1/statistics", "/v1/subscriptions")
@@ -276,11 +276,11 @@ def call(url: str, answer: Any, addresses: list[str], seconds: float = 5.0, coun
 
     ``addresses`` are the answers of the name server in turn, each with spaces between its addresses.
     """
-    asked: list[str] = []
+    hosts: list[str] = []
 
     async def resolve(host: str, port: int) -> list[str]:
-        asked.append(host)
-        return addresses[min(len(asked), len(addresses)) - 1].split()
+        hosts.append(host)
+        return addresses[min(len(hosts), len(addresses)) - 1].split()
 
     async def run() -> list[Any]:
         with Receiver(answer=answer) as receiver:
@@ -296,7 +296,7 @@ def call(url: str, answer: Any, addresses: list[str], seconds: float = 5.0, coun
             endpoint.close()
             return replies
 
-    return asyncio.run(run()), len(asked)
+    return asyncio.run(run()), len(hosts)
 
 
 def test_a_name_is_resolved_once_for_a_connection_which_goes_to_that_address() -> None:
@@ -346,7 +346,9 @@ def test_a_webhook_ends_with_its_subscription_and_stops_with_the_token_that_made
             )  # the former one ended with its subscription
             assert guarded.ask("alice", f"{place}/a/webhook", "PUT", hook).status == 200
             assert guarded.ask("alice", f"{place}/a/take", "POST", {"consumer": "c"}).status == 409
-            assert [one["host"] for one in guarded.ask("root", "/v1/webhooks").json["webhooks"]] == ["localhost"]
+            assert [webhook["host"] for webhook in guarded.ask("root", "/v1/webhooks").json["webhooks"]] == [
+                "localhost"
+            ]
             if life == 0:
                 assert guarded.ask("alice", f"{place}/a", "DELETE").status == 204
         for method, path in (("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/rotate"), ("POST", "/resume")):
@@ -403,7 +405,7 @@ def test_what_an_endpoint_refuses_too_often_is_a_dead_letter_and_the_others_of_i
     broker: BrokerProcess,
 ) -> None:
     def answer(request: Received) -> int:
-        return 422 if any(one["data"]["sour"] == 2 for one in request.json) else 204
+        return 422 if any(event["data"]["sour"] == 2 for event in request.json) else 204
 
     with Receiver(answer=answer) as receiver:
         settings = {"id": "sour", "filter": "sour >= 0", "max_deliveries": 2}
@@ -411,7 +413,7 @@ def test_what_an_endpoint_refuses_too_often_is_a_dead_letter_and_the_others_of_i
         assert ask(f"{broker.url}/v1/events", "POST", [{"sour": n} for n in range(5)]).status == 200
         put(broker, "sour", receiver.url, batch=5)
         wait_until(lambda: ask(f"{broker.url}/v1/subscriptions/sour").json["waiting"] == 0, "an empty queue", 60)
-        assert [one["data"]["sour"] for request in receiver.requests for one in request.json] == [0, 1, 3, 4]
+        assert [event["data"]["sour"] for request in receiver.requests for event in request.json] == [0, 1, 3, 4]
         [letter] = ask(f"{broker.url}/v1/subscriptions/sour/dead").json["letters"]
         assert letter["event"] == {"sour": 2}
 

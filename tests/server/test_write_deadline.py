@@ -103,8 +103,8 @@ def test_a_client_that_does_not_read_is_cut_off_and_others_go_on(
 def test_a_stream_without_a_reader_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with serving(tmp_path, monkeypatch) as (url, driver):
-            asked = {"filter": "large IS NOT NULL", "id": "s"}
-            await asyncio.to_thread(ask, f"{url}/v1/subscriptions", "POST", asked)
+            subscription = {"filter": "large IS NOT NULL", "id": "s"}
+            await asyncio.to_thread(ask, f"{url}/v1/subscriptions", "POST", subscription)
             await publish_much(url)
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]), limit=1_024)
             writer.write(b"GET /v1/subscriptions/s/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

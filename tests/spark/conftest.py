@@ -63,9 +63,9 @@ def spark() -> Iterator[object]:
     from tamis.spark import session
     from tests.spark.processes import SHORT_LIVED
 
-    found = session("local[2]", name="tests", spark_driver_extraJavaOptions=SHORT_LIVED, **SMALL_QUERIES)
-    yield found
-    found.stop()
+    running = session("local[2]", name="tests", spark_driver_extraJavaOptions=SHORT_LIVED, **SMALL_QUERIES)
+    yield running
+    running.stop()
 
 
 @pytest.fixture

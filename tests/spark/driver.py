@@ -95,8 +95,8 @@ class Commands:
 
     def match(self, events: str, directory: str, hold: str = "", rows_per_batch: int = 10_000) -> list[list[Any]]:
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows_per_batch)
-        found = pipeline.match(self._held(self._spark.read.parquet(events), hold), directory)
-        return [[row.event_id, row.subscription_id] for row in found.collect()]
+        deliveries = pipeline.match(self._held(self._spark.read.parquet(events), hold), directory)
+        return [[row.event_id, row.subscription_id] for row in deliveries.collect()]
 
     def verb(self, events: str, directory: str, place: str) -> dict[str, list[list[Any]]]:
         """Match in every form of the one verb: a DataFrame, a column, SQL, and a stream into a sink of Spark's own."""
@@ -224,8 +224,8 @@ class Commands:
 
     def cook(self, url: str, checkpoint: str) -> None:
         """Stream a broker's raw events into cooked ones, through the broker."""
-        given = {"url": url, "subscription": "raw", "filter": "kind = 'raw'", "maxEventsPerTrigger": 40}
-        raw = self._spark.readStream.format("tamis").schema("n long").options(**given).load()
+        options = {"url": url, "subscription": "raw", "filter": "kind = 'raw'", "maxEventsPerTrigger": 40}
+        raw = self._spark.readStream.format("tamis").schema("n long").options(**options).load()
         sink = raw.selectExpr("n", "'cooked' AS kind").writeStream.format("tamis").option("url", url)
         self._queries["cook"] = sink.option("checkpointLocation", checkpoint).start()
 
@@ -236,12 +236,12 @@ class Commands:
         query.stop()
 
     def deliveries(self, output: str) -> list[list[Any]]:
-        found = pipeline.read_deliveries(self._spark, output)
-        return [[row.batch, row.event_id, row.subscription_id] for row in found.collect()]
+        deliveries = pipeline.read_deliveries(self._spark, output)
+        return [[row.batch, row.event_id, row.subscription_id] for row in deliveries.collect()]
 
     def rejected(self, output: str) -> list[list[Any]]:
-        found = pipeline.read_rejected(self._spark, output)
-        return [[row.batch, row.event_id, row.reason] for row in found.collect()]
+        rejected = pipeline.read_rejected(self._spark, output)
+        return [[row.batch, row.event_id, row.reason] for row in rejected.collect()]
 
     def hold_stream(self, batch: int, directory: str) -> None:
         """Hold the batch of each stream at the place that is the stream's name (`PLACES`)."""
@@ -258,10 +258,10 @@ def _hold_begun(batch: int, directory: str) -> None:
     begin = streaming._Stream._begin
 
     def begun(self: Any, number: int) -> Any:
-        found = begin(self, number)
+        begun_batch = begin(self, number)
         if number == batch and "/begun/" in self.output:
             hold(directory, "begun")
-        return found
+        return begun_batch
 
     streaming._Stream._begin = begun  # type: ignore[method-assign]
 

@@ -20,7 +20,7 @@ class Kitchen:
     """Raw events go in, cooked ones come out, through the stream of a driver that may be killed."""
 
     def __init__(self, place: Path, broker: BrokerProcess, client: Any) -> None:
-        self.heard: Counter[int] = Counter()
+        self.received: Counter[int] = Counter()
         self._place, self._broker, self._client = place, broker, client
         self._cooked = client.subscribe("kind = 'cooked'", id="cooked", durable=True)
 
@@ -42,10 +42,10 @@ class Kitchen:
 
     def hear(self, n: int) -> None:
         """Wait until ``n`` cooked events have come in all."""
-        while self.heard.total() < n:
+        while self.received.total() < n:
             delivery = self._cooked.next(timeout=240)
             assert delivery is not None
-            self.heard[delivery.event["n"]] += 1
+            self.received[delivery.event["n"]] += 1
             delivery.ack()
 
     def restart_broker(self) -> None:
@@ -57,7 +57,7 @@ class Kitchen:
         """Let the stream take what is there; what came out is what went in, once each."""
         self.hear(n)
         driver.call("finish", name="cook")
-        assert self.heard == Counter(range(n))
+        assert self.received == Counter(range(n))
         self._client.publish({"kind": "cooked", "n": -1})  # behind everything: nothing more came
         self.hear(n + 1)
-        assert self.heard == Counter([-1, *range(n)])
+        assert self.received == Counter([-1, *range(n)])

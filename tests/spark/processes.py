@@ -54,11 +54,11 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMO
 def wait_for(what: str, look: Callable[[], T | None], patience: float = _PATIENCE) -> T:
     """Return what ``look`` finds, as soon as it finds something."""
     deadline = time.monotonic() + patience
-    while not (found := look()):
+    while not (value := look()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {patience:.0f} s for {what}")
         time.sleep(0.01)
-    return found
+    return value
 
 
 class Family:
@@ -89,23 +89,23 @@ class Family:
     def start(self, command: list[str], log: str, **more: Any) -> subprocess.Popen[bytes]:
         """Start a process that dies with this one; what it says goes to a log."""
         environment = more.pop("env", None) or self.environment()
-        with (self.place / log).open("ab") as told:
+        with (self.place / log).open("ab") as errors:
             return subprocess.Popen(
-                command, cwd=self.place, env=environment, stderr=told, preexec_fn=_die_with_parent, **more
+                command, cwd=self.place, env=environment, stderr=errors, preexec_fn=_die_with_parent, **more
             )
 
     def members(self, containing: str = "") -> list[int]:
         """Return the living processes of the family whose command line contains a text."""
-        found = []
+        members = []
         for entry in Path("/proc").iterdir():
             try:
                 if not entry.name.isdigit() or self._mark.encode() not in (entry / "environ").read_bytes():
                     continue
                 if containing in (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode():
-                    found.append(int(entry.name))
+                    members.append(int(entry.name))
             except (OSError, UnicodeDecodeError):  # gone meanwhile
                 continue
-        return found
+        return members
 
     def __enter__(self) -> Family:
         return self
@@ -201,10 +201,10 @@ class Driver:
         line = stdout.readline()
         if not line:
             raise EOFError(f"the driver is gone; log: {(self.family.place / 'driver.log').read_text()[-3000:]}")
-        found = json.loads(line)
-        if "error" in found:
-            raise DriverError(found["error"], found["message"], found["trace"])
-        return found["answer"]
+        reply = json.loads(line)
+        if "error" in reply:
+            raise DriverError(reply["error"], reply["message"], reply["trace"])
+        return reply["answer"]
 
     def is_busy(self) -> bool:
         """Whether a command that was sent has not been answered."""
@@ -239,12 +239,12 @@ class Standalone:
         self.family = Family(place)
         self._processes: list[subprocess.Popen[bytes]] = []
         master = self._start("master", "org.apache.spark.deploy.master.Master")
-        self.url = wait_for("the master", lambda: self._told("master", r"Starting Spark master at (spark://\S+)"))
+        self.url = wait_for("the master", lambda: self._logged("master", r"Starting Spark master at (spark://\S+)"))
         assert master.poll() is None
         self.workers = [self.start_worker(number) for number in range(workers)]
         for number in range(workers):
             name = f"worker-{number}"
-            wait_for(name, lambda name=name: self._told(name, r"(Successfully registered with master)"))
+            wait_for(name, lambda name=name: self._logged(name, r"(Successfully registered with master)"))
 
     def start_worker(self, number: int) -> subprocess.Popen[bytes]:
         """Start a worker with one core."""
@@ -259,9 +259,9 @@ class Standalone:
         self._processes.append(process)
         return process
 
-    def _told(self, name: str, pattern: str) -> str | None:
-        found = re.search(pattern, (self.family.place / f"{name}.log").read_text(errors="replace"))
-        return found[1] if found else None
+    def _logged(self, name: str, pattern: str) -> str | None:
+        match = re.search(pattern, (self.family.place / f"{name}.log").read_text(errors="replace"))
+        return match[1] if match else None
 
     def __enter__(self) -> Standalone:
         return self

@@ -102,7 +102,7 @@ class Streams:
         """Return the version that each batch wrote down before it ran."""
         paths = (self._log(name) / "tamis").glob("*.begin.json")
         begun = [msgspec.json.decode(path.read_bytes(), type=Begin) for path in paths]
-        return {one.batch: one.version for one in sorted(begun, key=lambda one: one.batch)}
+        return {batch.batch: batch.version for batch in sorted(begun, key=lambda batch: batch.batch)}
 
     def steps(self, name: str) -> int:
         """Return how far a stream came: three steps for each batch, it is begun, in place and reported."""
@@ -123,17 +123,17 @@ class Streams:
         output = str(self._output(name))
         delivered = Counter(map(tuple, driver.call("deliveries", output=output)))
         rejected = Counter((batch, event) for batch, event, _ in driver.call("rejected", output=output))
-        used, reports = self.versions_used(name), {one.batch: one for one in batch_reports(self._log(name))}
+        used, reports = self.versions_used(name), {report.batch: report for report in batch_reports(self._log(name))}
         taken = self.events_in(self._log(name))
         assert sum(len(events) for events in taken.values()) == self._files * _ROWS  # Spark took every event once
         assert taken.keys() == used.keys() == reports.keys()
         wanted: Counter[Any] = Counter()
         for batch, events in taken.items():
-            found = matches(engine(self.published[used[batch]]), events)
-            wanted += Counter({(batch, *pair): n for pair, n in found.items()})
+            pairs = matches(engine(self.published[used[batch]]), events)
+            wanted += Counter({(batch, *pair): n for pair, n in pairs.items()})
             report, bad = reports[batch], bad_events(events)
             assert (report.version, report.events) == (used[batch], len(events))
-            assert (report.deliveries, report.rejected) == (found.total(), len(bad))
+            assert (report.deliveries, report.rejected) == (pairs.total(), len(bad))
         assert delivered == wanted
         assert rejected == Counter((batch, id) for batch, events in taken.items() for id in bad_events(events))
         assert not list(self._output(name).glob(".*"))  # nothing is left lying about
@@ -144,8 +144,8 @@ class Streams:
         taken: dict[int, set[str]] = {}
         for path in (checkpoint / "sources" / "0").iterdir():
             if not path.name.startswith("."):
-                for one in map(json.loads, path.read_text().splitlines()[1:]):
-                    taken.setdefault(one["batchId"], set()).add(unquote(urlparse(one["path"]).path))
+                for entry in map(json.loads, path.read_text().splitlines()[1:]):
+                    taken.setdefault(entry["batchId"], set()).add(unquote(urlparse(entry["path"]).path))
         return {batch: pa.concat_tables(map(pq.read_table, sorted(taken[batch]))) for batch in sorted(taken)}
 
     def _output(self, name: str) -> Path:

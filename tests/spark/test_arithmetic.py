@@ -47,9 +47,9 @@ def test_workers_import_the_functions_of_users(spark: Any, tmp_path: Path, own_f
     assert rejected.count() == 0
     write_snapshot(accepted, tmp_path / "rules", schema=SCHEMA)
     form = "id long, weight double, zone string, paid double, fee double"
-    events = spark.createDataFrame([tuple(one.values()) for one in EVENTS], form)
-    found = match(events, tmp_path / "rules", event_id="id").collect()
-    assert {(row["event_id"], row["subscription_id"]) for row in found} == EXPECTED
+    events = spark.createDataFrame([tuple(event.values()) for event in EVENTS], form)
+    deliveries = match(events, tmp_path / "rules", event_id="id").collect()
+    assert {(row["event_id"], row["subscription_id"]) for row in deliveries} == EXPECTED
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_workers_import_the_types_of_users(spark: Any, percent: type[tamis.Attri
     rules = spark.createDataFrame([("large", "share > '9 %'"), ("one", "shares = '5 %'")], "id string, filter string")
     rows = [(1, "10 %", ["1 %"]), (2, "9 %", ["1 %", "5 %"]), (3, "ten", None)]
     events = spark.createDataFrame(rows, "event_id int, share string, shares array<string>")
-    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
-    assert found == {(1, "large"), (2, "one")}
+    pairs = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
+    assert pairs == {(1, "large"), (2, "one")}
     [bad] = check_events(events, schema=schema).collect()
     assert (bad["event_id"], "expected a share such as" in bad["reason"]) == (3, True)

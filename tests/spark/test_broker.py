@@ -33,8 +33,8 @@ COLUMNS = "n long, kind string, at timestamp, weight double"
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     place = tmp_path_factory.mktemp("broker")
     config = f'data = "{place / "data"}"\nmax_backlog = 1000\n'
-    with running(BrokerProcess(place, config)) as (one,):
-        yield one
+    with running(BrokerProcess(place, config)) as (process,):
+        yield process
 
 
 def options(broker: BrokerProcess, subscription: str, **more: Any) -> dict[str, str]:
@@ -44,11 +44,11 @@ def options(broker: BrokerProcess, subscription: str, **more: Any) -> dict[str, 
 def logged(broker: BrokerProcess | HttpCalls, subscription: str) -> Counter[Any]:
     """Everything that a subscription got, by (kind, n), as often as it got it."""
     calls = broker if isinstance(broker, HttpCalls) else HttpCalls(broker.url)
-    found, after = Counter[Any](), ""
+    counts, after = Counter[Any](), ""
     while (page := calls.read_log(subscription, after=after)).messages:
-        found.update((one["event"]["kind"], one["event"]["n"]) for one in page.messages)
+        counts.update((message["event"]["kind"], message["event"]["n"]) for message in page.messages)
         after = page.next
-    return found
+    return counts
 
 
 def test_rows_go_out_as_events_and_come_back_as_rows(spark: Any, broker: BrokerProcess) -> None:
@@ -59,8 +59,8 @@ def test_rows_go_out_as_events_and_come_back_as_rows(spark: Any, broker: BrokerP
     reader = spark.read.format("tamis").options(**options(broker, "round", eventsPerPartition=25))
     table = reader.schema(f"{COLUMNS}, _cursor string, other string").load()
     assert table.rdd.getNumPartitions() == 3
-    found = sorted(table.select("n", "kind", table["at"].cast("double"), "weight", "other").collect())
-    assert [tuple(row) for row in found] == [(n, k, at.timestamp(), w, None) for n, k, at, w in rows[:60]]
+    returned = sorted(table.select("n", "kind", table["at"].cast("double"), "weight", "other").collect())
+    assert [tuple(row) for row in returned] == [(n, k, at.timestamp(), w, None) for n, k, at, w in rows[:60]]
     assert len({row._cursor for row in table.select("_cursor").collect()}) == 60
     whole = (
         spark.read.format("tamis").options(**options(broker, "round")).load()
@@ -141,8 +141,8 @@ def test_offsets_are_cursors_and_the_same_give_the_same_rows(broker: BrokerProce
     assert end["number"] - start["number"] == 7
     for _ in range(2):
         spans = reader.partitions(start, end)
-        found = [row["n"] for span in spans for batch in reader.read(span) for row in batch.to_pylist()]
-        assert (len(spans), found) == (2, [*range(7)])
+        numbers = [row["n"] for span in spans for batch in reader.read(span) for row in batch.to_pylist()]
+        assert (len(spans), numbers) == (2, [*range(7)])
         reader.commit(end)  # what was acknowledged can be read again
     with pytest.raises(ModelError, match="lost its disk"):
         reader.partitions({"epoch": 1, "number": 0}, end)
@@ -212,7 +212,7 @@ def test_rows_that_are_not_events_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("options", "problem"),
     [
         ({"subscription": "s"}, "option url"),
         ({"url": "http://h"}, "option subscription"),
@@ -221,9 +221,9 @@ def test_rows_that_are_not_events_are_named() -> None:
         ({"url": "http://h", "subscription": "s", "maxEventsPerTrigger": "x"}, "option maxEventsPerTrigger"),
     ],
 )
-def test_a_wrong_option_is_named(given: dict[str, str], problem: str) -> None:
+def test_a_wrong_option_is_named(options: dict[str, str], problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        LogOptions.of(given)
+        LogOptions.of(options)
 
 
 def test_a_column_that_no_log_has_is_named() -> None:
@@ -252,8 +252,8 @@ def test_the_python_of_the_page(
     printed = capsys.readouterr().out
     assert '{"mag":6.1,"place":"Alaska"}' in printed
     assert "Fiji" not in printed
-    found = [one["event"] for one in HttpCalls(broker.url).read_log("alerts").messages]
-    assert sorted(one["text"] for one in found) == ["alert: Alaska", "alert: Chile"]
+    events = [message["event"] for message in HttpCalls(broker.url).read_log("alerts").messages]
+    assert sorted(event["text"] for event in events) == ["alert: Alaska", "alert: Chile"]
     for option in re.findall(r"^\| `(\w+)`", page.split("## Snapshots")[0], re.MULTILINE):
         assert f'"{option}"' in (ROOT / "broker/source.py").read_text() + (ROOT / "broker/options.py").read_text()
 
@@ -262,11 +262,11 @@ def test_a_token_is_not_in_what_a_failed_stream_says(spark: Any, tmp_path: Path)
     """Spark prints the plan of a stream that failed, the options of its sink included."""
     spark.range(1).selectExpr("id AS n").write.parquet(str(tmp_path / "source"))
     stream = spark.readStream.schema("n long").parquet(str(tmp_path / "source"))
-    given = {"url": "http://127.0.0.1:9", "token": "confidential-0123", "timeout": "1"}
-    writer = stream.writeStream.format("tamis").options(**given, checkpointLocation=str(tmp_path / "checkpoint"))
+    options = {"url": "http://127.0.0.1:9", "token": "confidential-0123", "timeout": "1"}
+    writer = stream.writeStream.format("tamis").options(**options, checkpointLocation=str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException) as raised:
         query.awaitTermination()
-    told = f"{raised.value} {query.exception()}"
-    assert "token" in told
-    assert "confidential-0123" not in told
+    message = f"{raised.value} {query.exception()}"
+    assert "token" in message
+    assert "confidential-0123" not in message

@@ -24,7 +24,7 @@ def built(rows: list[dict[str, object]], directory: Path) -> Path:
     batch = pa.RecordBatch.from_pylist([{"namespace": "default", **row} for row in rows], schema=FORM)
     with snapshot.building(directory) as place:
         [reports] = build_batches(iter([batch]), task=Build(place.address, SCHEMA.to_json()))
-        parts = [read_built(one) for one in reports.column("part").to_pylist()]
+        parts = [read_built(part) for part in reports.column("part").to_pylist()]
         return Path(snapshot.seal(place, snapshot.EngineState(SCHEMA, False, "packed", 0), parts))
 
 
@@ -39,7 +39,10 @@ def test_a_box_keeps_its_end_and_its_metadata(tmp_path: Path) -> None:
     assert early.match(event) == ["ends", "everything", "plain", "told"]
     assert late.match(event) == ["plain", "told"]
     assert early.match({"price": 1.0, "volume": 0.2}) == ["everything"]
-    assert {one.id: dict(one.metadata) for one in late} == {"plain": {}, "told": {"who": "ann"}}
+    assert {subscription.id: dict(subscription.metadata) for subscription in late} == {
+        "plain": {},
+        "told": {"who": "ann"},
+    }
 
 
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:

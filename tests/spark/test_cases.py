@@ -46,7 +46,11 @@ def number_type(value: Any) -> str:
 
 def kind_of(value: Any, kind: Any) -> str:
     if isinstance(kind, Many):
-        largest = max(value, key=lambda one: isinstance(one, float), default=None) if isinstance(value, list) else value
+        largest = (
+            max(value, key=lambda element: isinstance(element, float), default=None)
+            if isinstance(value, list)
+            else value
+        )
         return f"array<{kind_of(largest, kind.of)}>"
     if isinstance(kind, Number):
         return number_type(value)
@@ -58,8 +62,12 @@ def kind_of(value: Any, kind: Any) -> str:
 def plain(value: Any, kind: Any) -> Any:
     """Return a canonical value as Spark's rows want it."""
     if isinstance(kind, Many):
-        elements = [plain(one, kind.of) for one in value]
-        return [float(one) for one in elements] if any(isinstance(one, float) for one in elements) else elements
+        elements = [plain(element, kind.of) for element in value]
+        return (
+            [float(element) for element in elements]
+            if any(isinstance(element, float) for element in elements)
+            else elements
+        )
     if isinstance(kind, Ip | Date | Uuid | Version):
         return kind.to_json(value)
     if isinstance(kind, DecimalType):
@@ -85,7 +93,7 @@ def by_types(cases: list[Case]) -> list[tuple[dict[str, str], list[Event]]]:
         raw = {name: value for name, value in case.event.items() if isinstance(value, Decimal)}
         values = {name: plain(raw.get(name, value), case.schema[name]) for name, value in event.items()}
         types = {name: kind_of(raw.get(name, values[name]), case.schema[name]) for name in event}
-        fitting = (known for known in groups if all(known[0].get(name, kind) == kind for name, kind in types.items()))
+        fitting = (group for group in groups if all(group[0].get(name, kind) == kind for name, kind in types.items()))
         group = next(fitting, None)
         if group is None:
             groups.append(group := ({}, []))
@@ -129,19 +137,21 @@ def own(deliveries: Any) -> set[str]:
 
 def groups(cases: list[Case]) -> list[tuple[dict[str, Any], list[Case]]]:
     """Return cases, those together whose files say the same of the attributes they share: a query costs the most."""
-    found: list[tuple[dict[str, Any], list[Case]]] = []
+    result: list[tuple[dict[str, Any], list[Case]]] = []
     for file in sorted({case.file for case in cases}):
         of_file = [case for case in cases if case.file == file]
         schema = of_file[0].schema
         assert schema is not None
         types = {name: schema[name] for name in schema}
-        fitting = (known for known in found if all(known[0].get(name, kind) == kind for name, kind in types.items()))
+        fitting = (
+            existing for existing in result if all(existing[0].get(name, kind) == kind for name, kind in types.items())
+        )
         group = next(fitting, None)
         if group is None:
-            found.append(group := ({}, []))
+            result.append(group := ({}, []))
         group[0].update(types)
         group[1].extend(of_file)
-    return found
+    return result
 
 
 #: Two groups, at present.
@@ -153,8 +163,8 @@ GROUPS = groups(ANSWERED)
 def test_answers(spark: Any, tmp_path: Path, types: dict[str, Any], cases: list[Case]) -> None:
     """Many files in one snapshot: a start costs more than the answers."""
     write(spark, cases, Schema(types), tmp_path)
-    found = [own(match(frame, tmp_path)) for frame in frames(spark, cases)]
-    assert set().union(*found) == {case.name for case in cases if case.expected}
+    answers = [own(match(frame, tmp_path)) for frame in frames(spark, cases)]
+    assert set().union(*answers) == {case.name for case in cases if case.expected}
 
 
 def fits_a_variant(case: Case) -> bool:
@@ -183,15 +193,15 @@ def test_answers_for_events_in_a_variant(spark: Any, tmp_path: Path, types: dict
 def test_a_stream_of_spark_gives_the_answers(spark: Any, tmp_path: Path, file: str) -> None:
     cases, schema = of_file(file)
     write(spark, cases, schema, tmp_path / "snapshots")
-    found = []
+    answers = []
     for number, frame in enumerate(frames(spark, cases)):
         source, output, checkpoint = (str(tmp_path / f"{name}{number}") for name in ("source", "output", "checkpoint"))
         frame.coalesce(1).write.parquet(source)
         stream = spark.readStream.schema(frame.schema).parquet(source)
         places = {"output": output, "checkpoint": checkpoint}
         match_stream(stream, tmp_path / "snapshots", trigger={"availableNow": True}, **places).awaitTermination()
-        found.append(own(read_deliveries(spark, output)))
-    assert set().union(*found) == {case.name for case in cases if case.expected}
+        answers.append(own(read_deliveries(spark, output)))
+    assert set().union(*answers) == {case.name for case in cases if case.expected}
 
 
 def test_refusals_go_to_quarantine(spark: Any) -> None:

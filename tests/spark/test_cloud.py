@@ -52,9 +52,9 @@ NAMES = ("alerts.toml", "s.jsonl", "e.jsonl", "cache", "copy")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    found = S3Server()
-    yield found
-    found.close()
+    running = S3Server()
+    yield running
+    running.close()
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def uri(spark: Any, server: S3Server, tmp_path: Path, monkeypatch: pytest.Monkey
 def rows_below(uri: str, home: str) -> list[dict[str, Any]]:
     """Return the rows of the Parquet objects of a run, read without Spark."""
     store = object_store.open_store(uri)
-    names = [one.name for one in store.list(f"{home}/")]
+    names = [entry.name for entry in store.list(f"{home}/")]
     return [row for name in names for row in pq.read_table(pa.BufferReader(store.read(name, 1 << 30))).to_pylist()]
 
 
@@ -97,7 +97,7 @@ def test_a_pipeline_with_two_uris(spark: Any, uri: str, folder: Path) -> None:  
     assert {row["id"] for row in read_summary(spark, f"{uri}/rules").collect()} == {"strong", "here", "deep"}
     again = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
     assert (again.new_snapshot, again.snapshot, again.deliveries) == (False, f"{uri}/rules/v000001", first.deliveries)
-    homes = {one.name.partition("/")[0] for one in out.list()}
+    homes = {entry.name.partition("/")[0] for entry in out.list()}
     assert homes == {"report.json", again.output.removeprefix(f"{uri}/out/")}  # the run before is gone
     assert not [path.name for path in folder.iterdir() if path.name not in NAMES]
     out.replace("report.json", b'{"other": 1}')
@@ -195,7 +195,7 @@ def test_a_table_synced_to_a_store(spark: Any, uri: str) -> None:
     last = sync(("a", "price < 3"), ("c", "price > 2"))
     assert (last.version, last.added, last.removed, last.unchanged) == (f"{uri}/v000003", 1, 1, 1)
     assert pairs(match(events, uri)) == [(1, "a"), (2, "a"), (2, "c")]
-    assert {one.id for one in tamis.Engine.load(uri)} == {"a", "c"}
+    assert {subscription.id for subscription in tamis.Engine.load(uri)} == {"a", "c"}
     with snapshot.building(uri) as place, pytest.raises(SnapshotConflictError, match="published v000003/manifest.json"):
         snapshot.seal(place, snapshot.EngineState(schema, False, "packed", 0), [], after=f"{uri}/v000002")
     assert snapshot.newest(uri) == f"{uri}/v000003"

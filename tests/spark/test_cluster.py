@@ -70,7 +70,7 @@ def hold_command(driver: Driver, command: dict[str, Any], directory: Path) -> in
     """Send a command and wait until one of its tasks is held; return the process that is."""
     directory.mkdir()
     driver.ask(**command, hold=str(directory))
-    [held, *_] = wait_for("a held task", lambda: [int(one.name.split("-")[1]) for one in directory.glob("task-*")])
+    [held, *_] = wait_for("a held task", lambda: [int(path.name.split("-")[1]) for path in directory.glob("task-*")])
     assert driver.is_busy()
     return held
 
@@ -107,10 +107,10 @@ def test_a_kill_while_executors_index_leaves_a_whole_version(driver: Driver, tab
     kill(victim(held, kind))
     (go / "go").touch()
     assert driver.answer()["version"] == "v000001"
-    assert [one.name for one in Path(tables.snapshots).iterdir()] == ["v000001"]
-    found = tamis.Engine.load(tables.snapshots)
-    assert len(found) == len(QUESTIONS)
-    assert matches(found, EVENTS) == expected()
+    assert [path.name for path in Path(tables.snapshots).iterdir()] == ["v000001"]
+    engine = tamis.Engine.load(tables.snapshots)
+    assert len(engine) == len(QUESTIONS)
+    assert matches(engine, EVENTS) == expected()
     assert len(list(Path(tables.snapshots, "v000001").glob("*.arrays"))) == 3  # none of the attempt that died
 
 
@@ -160,10 +160,10 @@ def test_a_worker_killed_under_a_stream(standalone: tuple[Standalone, Driver], t
     go = tmp_path / "hold"
     go.mkdir()
     streams.start(driver, "killed", hold=str(go))
-    [held, *_] = wait_for("a held task", lambda: [int(one.name.split("-")[1]) for one in go.glob("task-*")])
+    [held, *_] = wait_for("a held task", lambda: [int(path.name.split("-")[1]) for path in go.glob("task-*")])
     streams.publish(questions(200, seed=11))
     worker = parent_of(parent_of(parent_of(held)))  # held, daemon, executor, worker
-    assert worker in [one.pid for one in cluster.workers]
+    assert worker in [process.pid for process in cluster.workers]
     kill(worker)
     (go / "go").touch()
     driver.call("finish", name="killed")
@@ -183,7 +183,7 @@ def test_an_executor_killed_under_a_sink_of_spark(
     go = tmp_path / "hold"
     go.mkdir()
     streams.start_own(driver, sink, hold=str(go))
-    [held, *_] = wait_for("a held task", lambda: [int(one.name.split("-")[1]) for one in go.glob("task-*")])
+    [held, *_] = wait_for("a held task", lambda: [int(path.name.split("-")[1]) for path in go.glob("task-*")])
     streams.publish(questions(200, seed=13))
     kill(victim(held, "executor"))
     (go / "go").touch()
@@ -193,9 +193,9 @@ def test_an_executor_killed_under_a_sink_of_spark(
 
 def test_the_tables_are_worth_the_comparison() -> None:
     """Rows match and rows do not, some events are bad, and two sets of questions have different answers."""
-    found = expected()
-    assert len(found) > 10_000
-    assert len({event for event, _ in found}) < len(EVENTS) - len(bad_events(EVENTS))
+    pairs = expected()
+    assert len(pairs) > 10_000
+    assert len({event for event, _ in pairs}) < len(EVENTS) - len(bad_events(EVENTS))
     assert bad_events(EVENTS)
     few: pa.Table = trades(100, seed=3)
     assert matches(engine(questions(200, seed=10)), few) != matches(engine(questions(200, seed=11)), few)

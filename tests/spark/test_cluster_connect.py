@@ -86,7 +86,7 @@ def test_tables_of_rules_through_connect(remote: Driver, tmp_path: Path) -> None
 def test_a_stream_of_changes_through_connect(remote: Driver, tmp_path: Path) -> None:
     remote.call("sync", place=str(tmp_path))
     assert call_patiently(remote, "sync_changes", place=str(tmp_path)) == SYNCED[2:]
-    assert {one.id: one.text for one in tamis.Engine.load(tmp_path / "rules")} == LEFT
+    assert {subscription.id: subscription.text for subscription in tamis.Engine.load(tmp_path / "rules")} == LEFT
 
 
 @pytest.mark.soak
@@ -103,20 +103,20 @@ def test_spark_connect_gives_the_answers_of_the_cases(remote: Driver, tmp_path: 
     pq.write_table(texts, tmp_path / "texts.parquet")
     where = {"subscriptions": str(tmp_path / "texts.parquet"), "directory": str(tmp_path / "snapshots")}
     assert remote.call("write", schema=schema.to_json(), part_size=1_000, **where)["rejected"] == 0
-    found: set[str] = set()
+    answered: set[str] = set()
     for number, (types, events) in enumerate(by_types(cases)):
         columns = {key: pa.array([row.get(key) for _, row in events], arrow_type(kind)) for key, kind in types.items()}
         path = str(tmp_path / f"events{number}.parquet")
         pq.write_table(pa.table({"event_id": [name for name, _ in events], **columns}), path)
         pairs_found = remote.call("match", events=path, directory=where["directory"])
-        found |= {event for event, subscription in pairs_found if event == subscription}
-    assert found == {case.name for case in cases if case.expected}
+        answered |= {event for event, subscription in pairs_found if event == subscription}
+    assert answered == {case.name for case in cases if case.expected}
 
 
 def arrow_type(kind: str) -> pa.DataType:
     """Return the Arrow type of a Spark type."""
     if kind.startswith("decimal"):
         return pa.decimal128(38, int(kind[:-1].split(",")[1]))
-    known = {"long": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
-    known |= {"timestamp": pa.timestamp("us", "UTC"), "binary": pa.binary(), "array<double>": pa.list_(pa.float64())}
-    return known[kind]
+    types = {"long": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
+    types |= {"timestamp": pa.timestamp("us", "UTC"), "binary": pa.binary(), "array<double>": pa.list_(pa.float64())}
+    return types[kind]

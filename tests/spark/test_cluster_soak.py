@@ -39,9 +39,9 @@ class Killer:
             driver.kill()
         else:
             name = "CoarseGrainedExecutorBackend" if kind == "executor" else "pyspark.daemon"
-            if not (found := self._family.members(name)):
+            if not (victims := self._family.members(name)):
                 return
-            kill(self._chance.choice(found))
+            kill(self._chance.choice(victims))
         self.counts[kind] += 1
 
 

@@ -26,13 +26,13 @@ def test_texts_json_and_what_cannot_be_read(spark: Any) -> None:
     rows += [(None, "price < 1"), ("crossed", "S_WITHIN(area, POLYGON((0 0, 1 1, 1 0, 0 1, 0 0)))")]
     accepted, rejected = compile_subscriptions(spark.createDataFrame(rows, "id string, filter string"), schema=SCHEMA)
     assert {row["id"]: row["filter"] for row in accepted.collect()} == {"text": "price < 10", "json": json}
-    found = {row["id"]: row for row in rejected.collect()}
-    assert found.keys() == {"bad", "unknown", "none", None, "crossed"}
-    assert found["bad"]["reason"].startswith("expected a value at column 8")
-    assert found["bad"]["position"] == 7
-    assert "known are symbol, price, at, area" in found["unknown"]["reason"]
-    assert found["none"]["reason"] == "there is no filter"
-    assert found[None]["reason"] == "there is no id"
+    by_id = {row["id"]: row for row in rejected.collect()}
+    assert by_id.keys() == {"bad", "unknown", "none", None, "crossed"}
+    assert by_id["bad"]["reason"].startswith("expected a value at column 8")
+    assert by_id["bad"]["position"] == 7
+    assert "known are symbol, price, at, area" in by_id["unknown"]["reason"]
+    assert by_id["none"]["reason"] == "there is no filter"
+    assert by_id[None]["reason"] == "there is no id"
     assert accepted.count() + rejected.count() == len(rows)
 
 
@@ -88,8 +88,8 @@ def test_bounds_in_columns_become_boxes(spark: Any) -> None:
     frame = spark.createDataFrame(rows, "id string, low double, high double")
     accepted, rejected = compile_subscriptions(frame, schema=SCHEMA, columns={"price": ("low", "high")})
     inf = float("inf")
-    found = {row["id"]: (row["lo"], row["hi"], row["filter"]) for row in accepted.collect()}
-    assert found == {"both": ([1.0], [2.0], None), "open": ([-inf], [2.0], None), "all": ([-inf], [inf], None)}
+    boxes = {row["id"]: (row["lo"], row["hi"], row["filter"]) for row in accepted.collect()}
+    assert boxes == {"both": ([1.0], [2.0], None), "open": ([-inf], [2.0], None), "all": ([-inf], [inf], None)}
     assert reasons(rejected) == {
         "empty": "'price': lower bound 3.0 is above upper bound 2.0",
         "nan": "'price': bounds nan and 2.0 are not a range",
@@ -104,12 +104,12 @@ def test_other_columns_become_text_that_is_exact(spark: Any) -> None:
     )
     columns = {"price": ("low", None), "symbol": "symbol", "at": ("since", None), "area": "area"}
     accepted, _ = compile_subscriptions(frame, schema=SCHEMA, columns=columns)
-    found = {row["id"]: row["filter"] for row in accepted.collect()}
-    assert found["a"] == (
+    texts = {row["id"]: row["filter"] for row in accepted.collect()}
+    assert texts["a"] == (
         "price >= 9007199254740993 AND at >= TIMESTAMP('1970-01-01T00:00:01.000000Z') AND symbol = 'IBM' AND "
         "S_INTERSECTS(area, POLYGON ((0 0, 1 0, 0 1, 0 0)))"
     )
-    assert found["b"] == "TRUE"
+    assert texts["b"] == "TRUE"
 
 
 def test_a_file_that_changed_is_read_again(spark: Any, tmp_path: Path) -> None:

@@ -168,13 +168,13 @@ def test_soak_of_the_broker_under_spark(tmp_path: Path) -> None:
     n, publishing = 6_000, None
     with running(BrokerProcess(tmp_path / "broker")) as (broker,), tamis.connect(broker.url, client="eve") as client:
         kitchen = Kitchen(tmp_path, broker, client)
-        for heard in range(0, 5_600, 400):
-            with Driver(Family(tmp_path / f"driver-{heard}"), master="local[2]") as driver:
+        for start in range(0, 5_600, 400):
+            with Driver(Family(tmp_path / f"driver-{start}"), master="local[2]") as driver:
                 kitchen.start(driver)
                 publishing = publishing or kitchen.publish(n)
-                kitchen.hear(heard + 200)
+                kitchen.hear(start + 200)
                 kitchen.restart_broker()
-                kitchen.hear(heard + 400)
+                kitchen.hear(start + 400)
         with Driver(Family(tmp_path / "last"), master="local[2]") as driver:
             kitchen.start(driver)
             kitchen.check(driver, n)

@@ -19,11 +19,11 @@ from tamis.spark.subscriptions.compiling import Compile
 
 SCHEMA = tamis.Schema({"price": tamis.Number()})
 METADATA = pa.map_(pa.string(), pa.string())
-GIVEN = pa.schema(
+CHANGES = pa.schema(
     {"id": pa.string(), "namespace": pa.string(), "expires": pa.string(), "metadata": METADATA, "filter": pa.string()}
     | {DELETED: pa.bool_()}
 )
-KNOWN = pa.schema(
+SAVED = pa.schema(
     {"part": pa.int32(), "row": pa.int32(), "namespace": pa.string(), "id": pa.string(), "filter": pa.string()}
     | {"expires": pa.int64(), "metadata": METADATA}
 )
@@ -64,19 +64,25 @@ def test_the_version_afterwards_is_what_the_table_says(seed: int, whole: bool) -
     chance = random.Random(seed)
     keys = [(space, name) for space in ("default", "other") for name in "abcdefgh"]
     saved = {key: chance.choice(SAYINGS[:GOOD]) for key in keys if chance.random() < 0.6}
-    given = [(key, chance.choice(SAYINGS)) for key in keys if chance.random() < 0.7]
-    given += [(key, chance.choice([saying, chance.choice(SAYINGS)])) for key, saying in given if chance.random() < 0.3]
-    gone = set() if whole else {key for key in keys if chance.random() < 0.2} - {key for key, _ in given}
-    few = decide(_given(given, gone), _known(saved), Compile(SCHEMA.to_json(), None), FORM, whole=whole)
+    changes = [(key, chance.choice(SAYINGS)) for key in keys if chance.random() < 0.7]
+    changes += [
+        (key, chance.choice([saying, chance.choice(SAYINGS)])) for key, saying in changes if chance.random() < 0.3
+    ]
+    removed = set() if whole else {key for key in keys if chance.random() < 0.2} - {key for key, _ in changes}
+    few = decide(
+        _changes_table(changes, removed), _saved_table(saved), Compile(SCHEMA.to_json(), None), FORM, whole=whole
+    )
 
     sayings: dict[Any, set[Any]] = {}
-    for key, saying in given:
+    for key, saying in changes:
         sayings.setdefault(key, set()).add((saying[0], saying[1], tuple(saying[2] or ())))
     # The oracle: a rule is what its only saying means, if that can be compiled; else it is none.
-    wanted = {key: meaning(saying) for key, saying in saved.items() if not whole and key not in sayings.keys() | gone}
+    wanted = {
+        key: meaning(saying) for key, saying in saved.items() if not whole and key not in sayings.keys() | removed
+    }
     compiled = {meaning(saying) for saying in SAYINGS[:GOOD]}
-    for key, said in sayings.items():
-        [first, *others] = said
+    for key, alternatives in sayings.items():
+        [first, *others] = alternatives
         if not others and first[1] in ENDS and meaning(first) in compiled:
             wanted[key] = meaning(first)
 
@@ -104,7 +110,7 @@ def test_the_version_afterwards_is_what_the_table_says(seed: int, whole: bool) -
 
 def test_rows_without_an_id_are_rejected() -> None:
     nameless = [(("default", None), SAYINGS[0]), (("default", None), SAYINGS[0])]
-    few = decide(_given(nameless, set()), _known({}), Compile(SCHEMA.to_json(), None), FORM, whole=True)
+    few = decide(_changes_table(nameless, set()), _saved_table({}), Compile(SCHEMA.to_json(), None), FORM, whole=True)
     assert [row["reason"] for row in few.rejected.to_pylist()] == ["there is no id"]
     assert (len(few.leaving), len(few.entering), few.counts) == (0, 0, Counter())
 
@@ -113,8 +119,8 @@ def test_rules_in_the_driver_take_no_more_than_they_are_counted_as() -> None:
     n = 2_000
     saved = {("default", f"rule {i}"): (f"price < {i}", None, [("owner", "x")]) for i in range(n)}
     # The most: every rule changes.
-    given = [(key, (f"price <= {i}", None, [("owner", "x")])) for i, key in enumerate(saved)]
-    tables = _given(given, set()), _known(saved)
+    changes = [(key, (f"price <= {i}", None, [("owner", "x")])) for i, key in enumerate(saved)]
+    tables = _changes_table(changes, set()), _saved_table(saved)
     decide(tables[0].slice(0, 1), tables[1].slice(0, 1), Compile(SCHEMA.to_json(), None), FORM, whole=False)
     tracemalloc.start()
     decide(*tables, Compile(SCHEMA.to_json(), None), FORM, whole=True)
@@ -131,19 +137,19 @@ def test_the_rules_of_a_version_are_counted_as_the_given_ones() -> None:
     assert changed.n_bytes == 24_000 + 1_000 * _ROW_BYTES
 
 
-def _given(given: list[Any], gone: set[Any]) -> pa.Table:
+def _changes_table(changes: list[Any], removed: set[Any]) -> pa.Table:
     rows = [
         {"namespace": key[0], "id": key[1], "filter": text, "expires": expires, "metadata": metadata, DELETED: False}
-        for key, (text, expires, metadata) in given
+        for key, (text, expires, metadata) in changes
     ]
-    rows += [{"namespace": space, "id": name, DELETED: True} for space, name in sorted(gone)]
-    return pa.Table.from_pylist(rows, schema=GIVEN)
+    rows += [{"namespace": space, "id": name, DELETED: True} for space, name in sorted(removed)]
+    return pa.Table.from_pylist(rows, schema=CHANGES)
 
 
-def _known(saved: dict[Any, Any]) -> pa.Table:
+def _saved_table(saved: dict[Any, Any]) -> pa.Table:
     rows = [
         {"part": 0, "row": row, "namespace": key[0], "id": key[1], "filter": text}
         | {"expires": END if expires else None, "metadata": metadata}
         for row, (key, (text, expires, metadata)) in enumerate(saved.items())
     ]
-    return pa.Table.from_pylist(rows, schema=KNOWN)
+    return pa.Table.from_pylist(rows, schema=SAVED)

@@ -31,20 +31,20 @@ def rules(n: int, seed: int) -> list[tuple[str, str, str | None, dict[str, str |
 
 
 def test_spark_and_numpy_agree(spark: Any) -> None:
-    given, buckets = rules(300, seed=5), Buckets(seed=123456789, bits=12)
+    rows, buckets = rules(300, seed=5), Buckets(seed=123456789, bits=12)
     form = "id string, filter string, expires string, metadata map<string,string>"
-    frame = spark.createDataFrame(given, form).withColumn("namespace", F.lit("default"))
-    found = frame.select("id", _bucket(buckets).alias("bucket"), _print(buckets).alias("print")).collect()
-    ids, texts, ends, metadata = (list(column) for column in zip(*given, strict=True))
+    frame = spark.createDataFrame(rows, form).withColumn("namespace", F.lit("default"))
+    computed = frame.select("id", _bucket(buckets).alias("bucket"), _print(buckets).alias("print")).collect()
+    ids, texts, ends, metadata = (list(column) for column in zip(*rows, strict=True))
     keys = key_hashes(buckets.seed, "default", pa.array(ids))
     pairs = pa.array([None if entries is None else list(entries.items()) for entries in metadata], METADATA)
     expires = pa.array([None if end is None else int(end) for end in ends], pa.int64())
     prints = rule_prints(keys, pa.array(texts, pa.large_string()), expires, pairs).view(np.int64)
-    assert [row["bucket"] for row in found] == buckets.numbers(keys).tolist()
-    assert [row["print"] for row in found] == prints.tolist()
+    assert [row["bucket"] for row in computed] == buckets.numbers(keys).tolist()
+    assert [row["print"] for row in computed] == prints.tolist()
     numbers = spark.range(-5, 5).withColumn("namespace", F.lit("n"))
-    found = [row["bucket"] for row in numbers.select(_bucket(buckets).alias("bucket")).collect()]
-    assert found == buckets.numbers(key_hashes(buckets.seed, "n", pa.array(range(-5, 5), pa.int64()))).tolist()
+    computed = [row["bucket"] for row in numbers.select(_bucket(buckets).alias("bucket")).collect()]
+    assert computed == buckets.numbers(key_hashes(buckets.seed, "n", pa.array(range(-5, 5), pa.int64()))).tolist()
 
 
 METADATA = pa.map_(pa.string(), pa.string())

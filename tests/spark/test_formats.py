@@ -28,7 +28,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def told(read: Read) -> list[tuple[str, str]]:
+def unreadable_in(read: Read) -> list[tuple[str, str]]:
     assert read.unreadable is not None
     return sorted((row["record"], row["reason"]) for row in read.unreadable.collect())
 
@@ -55,7 +55,7 @@ def test_lines_of_json_and_why_some_are_none(spark: SparkSession, tmp_path: Path
     assert sorted(row["id"] for row in read.rows.collect()) == [1, 5]
     assert read.records.count() == 7
     assert whole(read)
-    assert told(read) == sorted(
+    assert unreadable_in(read) == sorted(
         [
             (lines[1], "attribute 'mag': expected a number, not a string (got 'big')"),
             (lines[3], "not JSON: expecting ':' delimiter at column 17"),
@@ -94,7 +94,7 @@ def test_csv_and_why_some_rows_are_none(spark: SparkSession, tmp_path: Path) -> 
     read = read_events(spark, write(tmp_path / "e.csv", text), schema=schema)
     assert [tuple(row) for row in read.rows.orderBy("id").collect()] == [(1, 4.5, 'a, "b"', True), (4, None, "y", None)]
     assert whole(read)
-    assert told(read) == [
+    assert unreadable_in(read) == [
         ("2,big,x,false", "attribute 'mag': expected a number (got 'big')"),
         ("3,1", "the row has 2 cells, the header 4"),
         ("5,1,z,true,more", "the row has 5 cells, the header 4"),
@@ -109,10 +109,10 @@ def test_subscriptions_may_be_cql2_json(spark: SparkSession, tmp_path: Path) -> 
     ]
     path = write(tmp_path / "s.jsonl", "".join(json.dumps(row) + "\n" for row in rows) + "{\n")
     read = read_subscriptions(spark, path)
-    found = {row["id"]: row for row in read.rows.collect()}
-    assert json.loads(found["json"]["filter"]) == rows[1]["filter"]
-    assert found["json"]["metadata"] == {"team": "red"}
-    assert [record for record, _ in told(read)] == ["{"]
+    by_id = {row["id"]: row for row in read.rows.collect()}
+    assert json.loads(by_id["json"]["filter"]) == rows[1]["filter"]
+    assert by_id["json"]["metadata"] == {"team": "red"}
+    assert [record for record, _ in unreadable_in(read)] == ["{"]
 
 
 def geoparquet(path: Path, column: dict[str, Any]) -> Path:
@@ -128,13 +128,13 @@ def test_geoparquet_says_which_columns_are_regions(spark: SparkSession, tmp_path
     column = {"encoding": "WKB", "geometry_types": []} | ({"crs": crs} if crs else {})
     read = read_events(spark, geoparquet(tmp_path / "e.parquet", column), "geoparquet")
     assert read.declared == Schema({"where": Region()})
-    asked = spark.createDataFrame([("here", "S_WITHIN(where, BBOX(0, 0, 2, 2))")], "id string, filter string")
-    found = match(read.rows, asked, schema=read.declared, event_id="id").collect()
-    assert [tuple(row) for row in found] == [(1, "here")]
+    subscriptions = spark.createDataFrame([("here", "S_WITHIN(where, BBOX(0, 0, 2, 2))")], "id string, filter string")
+    deliveries = match(read.rows, subscriptions, schema=read.declared, event_id="id").collect()
+    assert [tuple(row) for row in deliveries] == [(1, "here")]
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "problem"),
     [
         (
             {"encoding": "WKB", "crs": {"name": "UTM 32N", "id": {"authority": "EPSG", "code": 25832}}},
@@ -145,10 +145,10 @@ def test_geoparquet_says_which_columns_are_regions(spark: SparkSession, tmp_path
         ({"encoding": "WKB", "edges": "spherical"}, "edges are spherical"),
     ],
 )
-def test_other_geometry_is_refused(spark: SparkSession, tmp_path: Path, column: dict[str, Any], told: str) -> None:
+def test_other_geometry_is_refused(spark: SparkSession, tmp_path: Path, column: dict[str, Any], problem: str) -> None:
     with pytest.raises(TableError, match="column 'where': ") as raised:
         read_events(spark, geoparquet(tmp_path / "e.geoparquet", column))
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
 
 
 def test_parquet_without_geo_metadata_is_not_geoparquet(spark: SparkSession, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_delta_table_is_what_its_log_says(spark: SparkSession, tmp_path: Path)
     deltalake = pytest.importorskip("deltalake")
     path = str(tmp_path / "table")
     for ids in ([1, 2, 3], [4]):
-        table = pa.table({"id": ids, "day": [f"0{one}" for one in ids], "mag": [float(one) for one in ids]})
+        table = pa.table({"id": ids, "day": [f"0{number}" for number in ids], "mag": [float(number) for number in ids]})
         deltalake.write_deltalake(path, table, partition_by=["day"], mode="append")
     deltalake.DeltaTable(path).delete("id = 2")
     assert format_of(path) == "delta"
@@ -255,7 +255,7 @@ def test_a_table_of_the_catalog(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "format", "told"),
+    ("path", "format", "problem"),
     [
         ("absent.jsonl", None, "absent.jsonl: there is no such file"),
         ("absent/*.csv", None, "there is no such file"),
@@ -269,12 +269,12 @@ def test_a_table_of_the_catalog(spark: SparkSession) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(
-    spark: SparkSession, tmp_path: Path, path: str, format: str | None, told: str
+    spark: SparkSession, tmp_path: Path, path: str, format: str | None, problem: str
 ) -> None:
     write(tmp_path / "notes.txt", "these are notes\n")
     write(tmp_path / "empty.jsonl", "")
     write(tmp_path / "empty.csv", "")
     with pytest.raises(TableError) as raised:
         read_events(spark, tmp_path / path, format)
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
     assert "\n" not in str(raised.value)

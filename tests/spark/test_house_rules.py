@@ -40,14 +40,14 @@ ALLOWED = {
 
 def _calls(path: Path) -> set[tuple[str, str]]:
     """Return (file, function) of every call that brings rows to the driver; `take` of Arrow arrays is none."""
-    found = set()
+    calls = set()
     for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(function, ast.FunctionDef):
             continue
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FORBIDDEN:
-                found.add((path.name, function.name))
-    return found
+                calls.add((path.name, function.name))
+    return calls
 
 
 def test_nothing_is_collected_or_broadcast() -> None:
@@ -64,5 +64,5 @@ def test_nothing_is_collected_or_broadcast() -> None:
         "few_rules.py",
         "overlay_boxes.py",
     }
-    found = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
-    assert found == ALLOWED
+    calls = {call for path in SOURCES if path.name not in workers for call in _calls(path)}
+    assert calls == ALLOWED

@@ -49,18 +49,18 @@ def configure(catalog: str, monkeypatch: pytest.MonkeyPatch, folder: Path, wareh
     for name, value in settings.items():
         variable = f"PYICEBERG_CATALOG__{catalog.upper()}__{name.upper().replace('.', '__').replace('-', '_')}"
         monkeypatch.setenv(variable, value)
-    found = load_catalog(catalog, **settings)
-    found.create_namespace("ns")
-    assert isinstance(found, SqlCatalog)
-    return found
+    loaded = load_catalog(catalog, **settings)
+    loaded.create_namespace("ns")
+    assert isinstance(loaded, SqlCatalog)
+    return loaded
 
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlCatalog]:
     """A catalog ``here``, whose files are below the folder of the test."""
-    found = configure("here", monkeypatch, tmp_path, f"file://{tmp_path}/warehouse")
-    yield found
-    found.engine.dispose()
+    loaded = configure("here", monkeypatch, tmp_path, f"file://{tmp_path}/warehouse")
+    yield loaded
+    loaded.engine.dispose()
 
 
 def frames(spark: Any) -> list[Any]:
@@ -150,14 +150,14 @@ def test_rules_and_events_of_tables_that_changed(spark: Any, catalog: SqlCatalog
         change.add_column("note", StringType())
     table.append(pa.table({"id": [3, 4], "day": ["mon", "wed"], "mag": [3.0, 4.0], "note": ["x", "y"]}))
     table.delete("id = 2")
-    found = read_events(spark, "here.ns.old", "iceberg").rows
-    assert sorted(tuple(row) for row in found.collect()) == [
+    events = read_events(spark, "here.ns.old", "iceberg").rows
+    assert sorted(tuple(row) for row in events.collect()) == [
         (1, "mon", 1.0, None),
         (3, "mon", 3.0, "x"),
         (4, "wed", 4.0, "y"),
     ]
     with pytest.raises(TableError, match="here.ns.old: the table is partitioned by day"):
-        write_rows(found, "iceberg", "here.ns.old")
+        write_rows(events, "iceberg", "here.ns.old")
     rules = catalog.create_table("ns.rules", pa.schema([("id", pa.string()), ("filter", pa.string())]))
     rules.append(pa.table({"id": ["low"], "filter": ["mag < 2"]}))
     read = read_subscriptions(spark, "here.ns.rules", "iceberg")
@@ -263,10 +263,10 @@ def test_tables_of_other_columns_are_left_alone(spark: Any, catalog: SqlCatalog)
 
 def test_without_the_extra_the_next_step_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
-    told = "an Iceberg table needs .* pip install 'tamis.iceberg.'"
-    with pytest.raises(MissingExtraError, match=told):
+    advice = "an Iceberg table needs .* pip install 'tamis.iceberg.'"
+    with pytest.raises(MissingExtraError, match=advice):
         write_rows(spark.range(1), "iceberg", "a.b.c")
-    with pytest.raises(MissingExtraError, match=told):
+    with pytest.raises(MissingExtraError, match=advice):
         read_events(spark, "a.b.c", "iceberg")
 
 

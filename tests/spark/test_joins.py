@@ -43,7 +43,9 @@ def test_covers_join_and_find_covers(spark: Any) -> None:
     frames = [
         spark.createDataFrame(rows, f"id {kind}, filter string") for rows, kind in ((outer, "string"), (inner, "long"))
     ]
-    wanted = [(a, b) for a, one in outer for b, two in inner if tamis.covers(one, two, SCHEMA).yes]
+    wanted = [
+        (a, b) for a, outer_text in outer for b, inner_text in inner if tamis.covers(outer_text, inner_text, SCHEMA).yes
+    ]
     assert len(wanted) > len(inner)
     assert _pairs(covers_join(*frames, schema=SCHEMA, parts=2)) == sorted(wanted)
     best = {b: min(a for a, other in wanted if other == b) for _, b in wanted}
@@ -63,7 +65,9 @@ def test_covers_join_with_the_options_of_each_index(spark: Any) -> None:
 
     outer, inner = boxes(30, 40), boxes(40, 5)
     frames = [spark.createDataFrame(rows, "id int, filter string") for rows in (outer, inner)]
-    every = {(a, b) for a, one in outer for b, two in inner if tamis.covers(one, two, schema).yes}
+    every = {
+        (a, b) for a, outer_text in outer for b, inner_text in inner if tamis.covers(outer_text, inner_text, schema).yes
+    }
     kinds: list[tuple[str, dict[str, Any]]] = [
         ("zcurve", {"epsilon": 0.0, "k": 12, "curve": "hilbert"}),
         ("zcurve", {"epsilon": 0.3, "k": 8, "curve": "gray", "probes": 50}),
@@ -78,7 +82,12 @@ def test_covers_join_with_the_options_of_each_index(spark: Any) -> None:
     balls = tamis.Schema({"v": tamis.Vector(3)})
     texts_of_balls = [(i, f"V_WITHIN(v, ({i % 7}, {i % 5}, {i % 3}), {1 + i % 4})") for i in range(40)]
     sets = spark.createDataFrame(texts_of_balls, "id int, filter string")
-    wanted = [(a, b) for a, one in texts_of_balls for b, two in texts_of_balls if tamis.covers(one, two, balls).yes]
+    wanted = [
+        (a, b)
+        for a, outer_text in texts_of_balls
+        for b, inner_text in texts_of_balls
+        if tamis.covers(outer_text, inner_text, balls).yes
+    ]
     options = {"kind": "projection", "k": 2, "seed": 7, "draw": "gaussian", "pick": "largest"}
     assert _pairs(covers_join(sets, sets, schema=balls, parts=2, **options)) == sorted(wanted)
 
@@ -126,10 +135,10 @@ def test_relation_join(spark: Any) -> None:
     left.append((60, left_wkb))
     frames = [spark.createDataFrame(rows, "id int, region binary") for rows in (left, right)]
     every = [(i, j, str(tamis.relation(a, b))) for i, a in left for j, b in right if b is not None]
-    wanted = [one for one in every if one[2] in RELATIONS]
-    assert {one[2] for one in wanted} == set(RELATIONS)
+    wanted = [pair for pair in every if pair[2] in RELATIONS]
+    assert {pair[2] for pair in wanted} == set(RELATIONS)
     assert _pairs(relation_join(*frames, RELATIONS)) == sorted(wanted)
-    assert _pairs(relation_join(*frames, ["inside"])) == sorted(one for one in wanted if one[2] == "inside")
+    assert _pairs(relation_join(*frames, ["inside"])) == sorted(pair for pair in wanted if pair[2] == "inside")
     with pytest.raises(TableError, match="disjoint.*choose from"):
         relation_join(*frames, ["disjoint"])
     assert _pairs(relation_join(frames[0].limit(0), frames[1].limit(0), ["meets"])) == []
@@ -143,11 +152,13 @@ def test_ball_join(spark: Any) -> None:
     rng = np.random.default_rng(44)
     points, centers = rng.uniform(-1, 1, (40, 3)), rng.uniform(-1, 1, (30, 3))
     radii = rng.uniform(1e-6, 1, 30)
-    left = spark.createDataFrame([(i, one.tolist()) for i, one in enumerate(points)], "id long, vector array<double>")
-    balls = [(i, one.tolist(), float(radii[i])) for i, one in enumerate(centers)]
+    left = spark.createDataFrame(
+        [(i, point.tolist()) for i, point in enumerate(points)], "id long, vector array<double>"
+    )
+    balls = [(i, center.tolist(), float(radii[i])) for i, center in enumerate(centers)]
     right = spark.createDataFrame(balls, "id long, center array<double>, radius double")
     distances = np.linalg.norm(points[:, None] - centers[None], axis=2)
-    assert _pairs(ball_join(left, right, dimensions=3)) == [tuple(one) for one in np.argwhere(distances <= radii)]
+    assert _pairs(ball_join(left, right, dimensions=3)) == [tuple(pair) for pair in np.argwhere(distances <= radii)]
 
 
 def test_keys_in_ranges(spark: Any) -> None:
@@ -155,7 +166,8 @@ def test_keys_in_ranges(spark: Any) -> None:
     cells = rng.integers(0, 1 << bits, (50, 2))
     corners = np.sort(rng.integers(0, 1 << bits, (20, 2, 2)), axis=1)
     keys = hilbert_keys(
-        spark.createDataFrame([(i, one.tolist()) for i, one in enumerate(cells)], "id int, cell array<int>"), bits=bits
+        spark.createDataFrame([(i, cell.tolist()) for i, cell in enumerate(cells)], "id int, cell array<int>"),
+        bits=bits,
     )
     curve = HilbertCurve(2, bits)
     assert [key for _, key in _pairs(keys)] == curve.keys(cells).tolist()
@@ -164,7 +176,7 @@ def test_keys_in_ranges(spark: Any) -> None:
     local = [(i, *run) for i, (low, high) in enumerate(corners) for run in curve.ranges(low, high).tolist()]
     assert _pairs(ranges) == sorted(local)
     inside = ((corners[None, :, 0] <= cells[:, None]) & (cells[:, None] <= corners[None, :, 1])).all(axis=2)
-    assert _pairs(range_join(keys, ranges, key_bits=2 * bits)) == [tuple(one) for one in np.argwhere(inside)]
+    assert _pairs(range_join(keys, ranges, key_bits=2 * bits)) == [tuple(pair) for pair in np.argwhere(inside)]
 
 
 def local_tree(boxes: dict[Any, Any], fanout: int) -> list[tuple[Any, ...]]:
@@ -172,12 +184,12 @@ def local_tree(boxes: dict[Any, Any], fanout: int) -> list[tuple[Any, ...]]:
     ids = list(boxes)
     keys = curve_keys(np.array([boxes[id].mean(axis=0) for id in ids]))
     level = [(id, boxes[id]) for _, id in sorted(zip(keys.tolist(), ids, strict=True))]
-    found: list[tuple[Any, ...]] = []
+    nodes: list[tuple[Any, ...]] = []
     for number in range(99):
         top = len(level) == 1
-        found += [(number, i, None if top else i // fanout, *one) for i, one in enumerate(level)]
+        nodes += [(number, i, None if top else i // fanout, *bounds) for i, bounds in enumerate(level)]
         if top:
-            return found
+            return nodes
         groups = [level[i : i + fanout] for i in range(0, len(level), fanout)]
         level = [(min((-np.prod(box[1] - box[0]), id) for id, box in group)[1], around(group)) for group in groups]
     raise AssertionError("no root")
@@ -204,11 +216,11 @@ def test_a_plan_of_peers_is_the_tree_that_is_computed_here(spark: Any) -> None:
     boxes = {id: space.box_of(compile_text(text, schema).filters) for id, text in rules.items()}
     tree = local_tree({id: box for id, box in boxes.items() if box is not None}, fanout=4)
     plan = overlay_plan(spark.createDataFrame(list(rules.items()), "id string, filter string"), schema=schema, fanout=4)
-    found = {
+    nodes = {
         (row["level"], row["node"]): (row["parent"], row["owner"], row["low"], row["high"])
         for row in plan.nodes.collect()
     }
-    assert found == {(level, node): (parent, owner, *box.tolist()) for level, node, parent, owner, box in tree}
+    assert nodes == {(level, node): (parent, owner, *box.tolist()) for level, node, parent, owner, box in tree}
     assert plan.height == 3
     events = [(i, float(rng.randrange(-5, 105)), None if i % 7 == 0 else float(rng.randrange(101))) for i in range(40)]
     reached = plan.receptions(spark.createDataFrame(events, "event_id long, a double, b double"))

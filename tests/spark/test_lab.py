@@ -12,9 +12,9 @@ from tamis_lab.scale import Scale
 
 def test_rows_are_those_of_one_process(spark: object, tmp_path: Path) -> None:
     setting, experiments = Setting(Scale.SMALL, 3), find_experiments(["z-cubes"])
-    there, alone = Results(tmp_path / "spark"), Results(tmp_path / "alone")
-    steps = list(run_experiments(experiments, there, setting, on_spark()))
+    on_workers, alone = Results(tmp_path / "spark"), Results(tmp_path / "alone")
+    steps = list(run_experiments(experiments, on_workers, setting, on_spark()))
     assert [step.done for step in steps if step.experiment.name == "z-cubes"] == [0, 1, 2, 3, 4]
     list(run_experiments(experiments, alone, setting, here))
     for experiment in experiments:
-        assert there.read(experiment) == alone.read(experiment)
+        assert on_workers.read(experiment) == alone.read(experiment)

@@ -47,8 +47,8 @@ def test_an_engine_opens_what_spark_wrote(world: dict[str, Any]) -> None:
     assert len(engine) == 400
     assert engine.statistics()["namespaces"]["default"]["parts"] == 3
     columns = {name: [row.get(name) for row in rows(500, seed=2)] for name in SCHEMA if name != "at"}
-    found = engine.match_table({**columns, "at": [row["at"] for row in rows(500, seed=2)]})
-    assert sorted(zip(found.event.tolist(), found.subscription, strict=True)) == world["wanted"]
+    matches = engine.match_table({**columns, "at": [row["at"] for row in rows(500, seed=2)]})
+    assert sorted(zip(matches.event.tolist(), matches.subscription, strict=True)) == world["wanted"]
     assert engine.match({"price": 10.0}) == tamis.Engine.load(world["directory"], matcher="linear").match(
         {"price": 10.0}
     )
@@ -106,8 +106,10 @@ def test_payload_namespaces_and_ids_of_any_kind(spark: Any, tmp_path: Path) -> N
     write_snapshot(compile_subscriptions(frame, schema=SCHEMA)[0], tmp_path, schema=SCHEMA)
     rows = [(b"\x01", 3.0, "red", {"k": 1}), (b"\x02", 9.0, "blue", None), (b"\x03", 9.0, None, None)]
     events = spark.createDataFrame(rows, "key binary, price double, tenant string, extra map<string, int>")
-    found = match(events, tmp_path, event_id="key", namespace_column="tenant", payload=["extra", "price"]).collect()
-    assert sorted((bytes(row[0]), *row[1:]) for row in found) == [
+    deliveries = match(
+        events, tmp_path, event_id="key", namespace_column="tenant", payload=["extra", "price"]
+    ).collect()
+    assert sorted((bytes(row[0]), *row[1:]) for row in deliveries) == [
         (b"\x01", 1, {"k": 1}, 3.0),
         (b"\x02", 1, None, 9.0),
         (b"\x03", 2, None, 9.0),
@@ -150,10 +152,10 @@ def test_one_event_that_every_subscription_matches(spark: Any, tmp_path: Path, n
         compile_subscriptions(boxes, schema=schema, columns={"price": ("low", "high")})[0], tmp_path, schema=schema
     )
     events = spark.range(60).selectExpr("id AS event_id", "IF(id = 7, 50.0D, -1.0D - id) AS price")
-    found = match(events, tmp_path).selectExpr(
+    deliveries = match(events, tmp_path).selectExpr(
         "count(*)", "min(event_id)", "max(event_id)", "count(DISTINCT subscription_id)", "sum(subscription_id)"
     )
-    assert tuple(found.collect()[0]) == (n, 7, 7, n, n * (n - 1) // 2)
+    assert tuple(deliveries.collect()[0]) == (n, 7, 7, n, n * (n - 1) // 2)
 
 
 def test_matches_come_in_blocks(monkeypatch: pytest.MonkeyPatch, world: dict[str, Any]) -> None:
@@ -168,9 +170,9 @@ def test_matches_come_in_blocks(monkeypatch: pytest.MonkeyPatch, world: dict[str
     batch = pa.RecordBatch.from_pydict({matching.EVENT: list(range(500)), **columns})
     form = pa.schema([("event_id", pa.int64()), ("subscription_id", pa.string())])
     task = matching.MatchTask(version, SCHEMA.to_json(), tuple(columns), None, "default", form)
-    found = list(matching.match_batches(iter([batch]), task=task))
-    assert max(one.num_rows for one in found) == 7
-    assert sorted(row for one in found for row in zip(*one.to_pydict().values(), strict=True)) == world["wanted"]
+    batches = list(matching.match_batches(iter([batch]), task=task))
+    assert max(block.num_rows for block in batches) == 7
+    assert sorted(row for block in batches for row in zip(*block.to_pydict().values(), strict=True)) == world["wanted"]
 
 
 def test_what_a_caller_can_get_wrong(spark: Any, world: dict[str, Any], tmp_path: Path) -> None:
@@ -200,8 +202,8 @@ def test_paths_reach_into_structs_and_lists_of_structs(spark: Any) -> None:
     )
     rules = [("s", "detail.state = 'running'"), ("n", "detail.n > 1"), ("t", "tags = 'x'")]
     subscriptions = spark.createDataFrame(rules, "id string, filter string")
-    found = {(row["event_id"], row["subscription_id"]) for row in match(events, subscriptions).collect()}
-    assert found == {(1, "s"), (2, "n"), (1, "t")}
+    pairs = {(row["event_id"], row["subscription_id"]) for row in match(events, subscriptions).collect()}
+    assert pairs == {(1, "s"), (2, "n"), (1, "t")}
     through_a_list = spark.createDataFrame([("i", "items.sku = 'a1'")], "id string, filter string")
     schema = tamis.Schema({"items.sku": tamis.Many(tamis.String())})
     assert [tuple(row) for row in match(events, through_a_list, schema=schema).collect()] == [(1, "i")]
@@ -229,12 +231,12 @@ def test_attributes_without_a_column_are_missing_in_every_event(spark: Any) -> N
     )
     absent = r"without a column in the events.*: 'absent', 'elsewhere', 'nowhere'; give strict=True"
     with pytest.warns(UserWarning, match=absent) as noted:
-        found = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
-    assert found == {"a": 1, "b": 2, "c": 1, "d": 0}
+        fired = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
+    assert fired == {"a": 1, "b": 2, "c": 1, "d": 0}
     assert [warning.filename for warning in noted] == [__file__]
-    with pytest.warns(UserWarning, match=absent) as told:
+    with pytest.warns(UserWarning, match=absent) as warned:
         deliveries = match(events, rules)
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in warned] == [__file__]
     pairs = {(row["event_id"], row["subscription_id"]) for row in deliveries.collect()}
     assert pairs == {(1, "a"), (1, "c"), (2, "b"), (3, "b")}
     engine = tamis.Engine()
@@ -298,9 +300,9 @@ def test_rules_of_sigma_meet_numbers_booleans_and_objects(spark: Any) -> None:
             ["EventID", "Signed", "Size", "request", "request.items", "request.name"], tamis.String(coerce=True)
         )
     )
-    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
-    assert found == wanted
-    found = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, strict=True).collect()}
-    assert found == wanted, "what is inside of a struct is there"
+    pairs = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, schema=schema).collect()}
+    assert pairs == wanted
+    pairs = {(row["event_id"], row["subscription_id"]) for row in match(events, rules, strict=True).collect()}
+    assert pairs == wanted, "what is inside of a struct is there"
     fired = {row["subscription_id"]: row["fired"] for row in backtest(events, rules).collect()}
     assert fired == {"id": 1, "flag": 1, "size": 1, "inside": 1, "whole": 1, "long": 2}

@@ -69,10 +69,10 @@ def test_bad_events_are_split_off_and_explained(spark: Any, tmp_path: Path) -> N
     answers = frame.select("event_id", m.ids("price").alias("who"), m.explain("high", "price").alias("why")).where(
         "event_id <> 2"
     )
-    found = {row["event_id"]: (row["who"], row["why"]) for row in answers.collect()}
-    assert found[1][0] == ["low"]
-    assert found[3][0] == []
-    assert "price > 90" in found[1][1]
+    by_event = {row["event_id"]: (row["who"], row["why"]) for row in answers.collect()}
+    assert by_event[1][0] == ["low"]
+    assert by_event[3][0] == []
+    assert "price > 90" in by_event[1][1]
     assert [row[0] for row in frame.where("event_id = 2").select(m.ids("price")).collect()] == [None]
     assert [row[0] for row in frame.limit(1).select(m.explain("absent", "price")).collect()] == [None]
 
@@ -94,7 +94,7 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
         query.awaitTermination()
         return {name: row["rows"] for name, row in query.lastProgress["observedMetrics"].items()}
 
-    heard = list[dict[str, int]]()
+    metrics_seen = list[dict[str, int]]()
 
     class Listener(StreamingQueryListener):
         """Notes what a service that watches queries is told."""
@@ -104,7 +104,7 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
         def onQueryProgress(self, event: Any) -> None:
             metrics = event.progress.observedMetrics
             if metrics:
-                heard.append({name: row["rows"] for name, row in metrics.items()})
+                metrics_seen.append({name: row["rows"] for name, row in metrics.items()})
 
         def onQueryIdle(self, event: Any) -> None: ...
 
@@ -115,17 +115,17 @@ def test_a_stream_is_pinned_batch_by_batch(spark: Any, tmp_path: Path) -> None:
     publish(events[:20])
     assert run() == {"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}
     deadline = time.monotonic() + 60
-    while not heard and time.monotonic() < deadline:  # listeners are told on a thread of their own
+    while not metrics_seen and time.monotonic() < deadline:  # listeners are told on a thread of their own
         time.sleep(0.05)
     spark.streams.removeListener(listener)
-    assert heard == [{"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}]
+    assert metrics_seen == [{"alerts_events": 20, "alerts_deliveries": len(laptop(old, events[:20]))}]
     write_snapshot(accepted(spark, new), directory, schema=SCHEMA)
     publish(events[20:])
     run()
     wanted = sorted(laptop(old, events[:20]) | laptop(new, events[20:]))
     assert pairs(spark.read.parquet(str(output))) == wanted
     pins = {path.name: msgspec.json.decode(path.read_bytes()) for path in (directory / "pins").glob("*/*.json")}
-    assert {name: found["version"] for name, found in pins.items()} == {"0.json": "v000001", "1.json": "v000002"}
+    assert {name: pin["version"] for name, pin in pins.items()} == {"0.json": "v000001", "1.json": "v000002"}
     # As after a crash before the sink and Spark noted the last batch, with newer rules there meanwhile.
     write_snapshot(accepted(spark, [("none", "price < -1")]), directory, schema=SCHEMA)
     moved = tmp_path / "moved"  # no worker has a version open there, which alone would keep it
@@ -202,15 +202,15 @@ def test_deliveries_carry_columns_of_the_event_and_metadata(
     written, _ = compile_subscriptions(frame, schema=SCHEMA)
     write_snapshot(written, tmp_path, schema=SCHEMA, tile_by=tile_by, tiles=2)
     events = spark.createDataFrame([(1, 5.0, "x"), (2, 15.0, "y")], "event_id int, price double, place string")
-    found = matcher(tmp_path, payload="*", metadata=True).match(events)
-    assert found.columns == ["event_id", "subscription_id", "price", "place", "metadata"]
-    assert {tuple(row[:4]): row[4] for row in found.collect()} == {
+    deliveries = matcher(tmp_path, payload="*", metadata=True).match(events)
+    assert deliveries.columns == ["event_id", "subscription_id", "price", "place", "metadata"]
+    assert {tuple(row[:4]): row[4] for row in deliveries.collect()} == {
         (1, "told", 5.0, "x"): {"team": "red", "level": "2"},
         (1, "plain", 5.0, "x"): {},
         (2, "plain", 15.0, "y"): {},
     }
-    one = matcher(tmp_path, payload="place").match(events)
-    assert one.columns == ["event_id", "subscription_id", "place"]
+    with_place = matcher(tmp_path, payload="place").match(events)
+    assert with_place.columns == ["event_id", "subscription_id", "place"]
     renamed = events.withColumnRenamed("place", "metadata")
     with pytest.raises(TableError, match="payload: a delivery has a column 'metadata' already"):
         matcher(tmp_path, payload="*", metadata=True).match(renamed)
@@ -231,8 +231,8 @@ def test_real_time_mode_refuses_python(spark: Any, world: dict[str, Any]) -> Non
     }
     for number, (operator, form) in enumerate(forms.items()):
         source = DataFrame(make(number, spark._jsparkSession, 1, clock, encoder).toDF(), spark)
-        found = form(source.selectExpr("value AS event_id", "CAST(value AS double) AS price"))
-        query = found.writeStream.format("console").outputMode("update").trigger(realTime="5 minutes").start()
+        result = form(source.selectExpr("value AS event_id", "CAST(value AS double) AS price"))
+        query = result.writeStream.format("console").outputMode("update").trigger(realTime="5 minutes").start()
         with pytest.raises(Exception, match=f"OPERATOR_OR_SINK_NOT_IN_ALLOWLIST.*{operator}"):
             query.awaitTermination(60)
 
@@ -250,7 +250,7 @@ def test_functions_of_sql(spark: Any) -> None:
     ).first()
     assert (row["matches"], row["misses"], row["nothing"]) == (True, False, None)
     assert (row["covers"], row["narrower"], row["relation"], row["key"]) == (True, False, "inside", 63)
-    assert [tuple(one) for one in row["ranges"]] == [(8, 11), (52, 55)]
+    assert [tuple(bounds) for bounds in row["ranges"]] == [(8, 11), (52, 55)]
     assert "price < 10" in row["why"]
 
 

@@ -53,8 +53,10 @@ class Run:
 
     def versions(self) -> dict[int, str]:
         [pins] = (self.streams.snapshots / "pins").iterdir()
-        found = {int(path.stem): msgspec.json.decode(path.read_bytes(), type=Pin) for path in pins.glob("*.json")}
-        return {batch: found[batch].version for batch in sorted(found)}
+        pins_by_batch = {
+            int(path.stem): msgspec.json.decode(path.read_bytes(), type=Pin) for path in pins.glob("*.json")
+        }
+        return {batch: pins_by_batch[batch].version for batch in sorted(pins_by_batch)}
 
     def wanted(self) -> Pairs:
         """Return the oracle's rows: each file with the version that its batch was pinned to."""
@@ -73,7 +75,7 @@ def run(spark: Any, tmp_path: Path) -> Run:
     return Run(spark, streams, tmp_path)
 
 
-def found(frame: Any) -> Pairs:
+def pairs_in(frame: Any) -> Pairs:
     return Counter((row.event_id, row.subscription_id) for row in frame.collect())
 
 
@@ -90,7 +92,7 @@ def test_the_parquet_sink_in_every_window(run: Run, windows: tuple[str, ...]) ->
         run.streams.publish(questions(60, seed=51 + number))  # the batch must not see it
         run.run(start)
         assert run.versions() == before, window
-        assert found(run.spark.read.parquet(str(run.output))) == run.wanted(), window
+        assert pairs_in(run.spark.read.parquet(str(run.output))) == run.wanted(), window
     assert run.wanted().total() > 100
 
 
@@ -105,7 +107,7 @@ def test_a_table_and_foreach_batch_after_a_crash(run: Run) -> None:
 
     for _ in range(2):
         run.run(start)
-        assert found(run.spark.read.parquet(str(kept))) == run.wanted()
+        assert pairs_in(run.spark.read.parquet(str(kept))) == run.wanted()
         run.crash("commits/1")
         run.streams.publish(questions(60, seed=60))
     shutil.rmtree(run.checkpoint)
@@ -115,7 +117,7 @@ def test_a_table_and_foreach_batch_after_a_crash(run: Run) -> None:
     for _ in range(2):
         run.run(lambda writer: writer.option("path", str(run.output)).toTable(name))
         run.spark.catalog.refreshTable(name)
-        assert found(run.spark.table(name)) == run.wanted()
+        assert pairs_in(run.spark.table(name)) == run.wanted()
         run.crash("commits/1")
         run.streams.publish(questions(60, seed=61))
     run.spark.sql(f"DROP TABLE {name}")

@@ -34,8 +34,8 @@ def prepared(n: int, **columns: Any) -> pa.RecordBatch:
     """Return rows as the workers get them."""
     kinds = {"id": pa.string(), "namespace": pa.string(), "expires": pa.string()}
     nothing = pa.nulls(n, pa.map_(pa.string(), pa.string()))
-    known = {"id": [f"s{i}" for i in range(n)], "namespace": ["default"] * n, "expires": [None] * n}
-    arrays = {name: pa.array(values, kinds[name]) for name, values in known.items()}
+    defaults = {"id": [f"s{i}" for i in range(n)], "namespace": ["default"] * n, "expires": [None] * n}
+    arrays = {name: pa.array(values, kinds[name]) for name, values in defaults.items()}
     return pa.RecordBatch.from_pydict({**arrays, "metadata": nothing, "conflict": [False] * n, **columns})
 
 
@@ -48,15 +48,15 @@ def accepted_rows(batches: list[pa.RecordBatch]) -> pa.Table:
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that is parsed, in order."""
-    found: list[str] = []
+    parsed_texts: list[str] = []
     parse = compiling.parse
 
     def noted(source: Any) -> Any:
-        found.append(source)
+        parsed_texts.append(source)
         return parse(source)
 
     monkeypatch.setattr(compiling, "parse", noted)
-    return found
+    return parsed_texts
 
 
 def test_later_stages_parse_nothing(parsed: list[str], tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_later_stages_parse_nothing(parsed: list[str], tmp_path: Path) -> None:
     spread = pa.schema([*ACCEPTED, ("tile", NUMBERS), ("copies", NUMBERS)])
     tiled = list(spread_to_tiles(iter(batches), task=Reduce(schema, tiling, False, 0, spread)))
     ordered = pa.Table.from_batches(tiled).sort_by([("namespace", "ascending"), ("tile", "ascending")])
-    told = [*ACCEPTED, ("rule", pa.string()), ("by", pa.list_(pa.string()))]
-    task = Reduce(schema, "", False, 0, pa.schema([*told, ("copies", NUMBERS)]))
+    columns = [*ACCEPTED, ("rule", pa.string()), ("by", pa.list_(pa.string()))]
+    task = Reduce(schema, "", False, 0, pa.schema([*columns, ("copies", NUMBERS)]))
     covered = pa.Table.from_batches(cover_tiles(iter(ordered.to_batches()), task=task))
     left = covered.filter(covered["rule"].is_null()).select(ACCEPTED.names).to_batches()
-    assert sum(one.num_rows for one in left) > 50
-    list(unite(iter(left), task=Reduce(schema, "", False, 1_000, pa.schema(told))))
+    assert sum(batch.num_rows for batch in left) > 50
+    list(unite(iter(left), task=Reduce(schema, "", False, 1_000, pa.schema(columns))))
     assert parsed == []
 
 
@@ -119,12 +119,12 @@ def test_typed_columns_are_written_without_being_parsed(parsed: list[str]) -> No
     batch = prepared(n, low=low, high=pa.array(low + 1, mask=np.arange(n) % 3 == 0), symbol=symbols)
     rows = accepted_rows(list(compile_batches(iter([batch]), task=Compile(schema.to_json(), typed), form=COMPILED)))
     assert len(parsed) <= 2
-    found = rows["filter"].to_pylist()
-    assert found[1] == "price >= 0.1 AND price <= 1.1 AND symbol = 'S''1'"
-    assert (found[0], found[3]) == ("price >= 0.0", "price >= 0.3 AND symbol = 'S''3'")
+    texts = rows["filter"].to_pylist()
+    assert texts[1] == "price >= 0.1 AND price <= 1.1 AND symbol = 'S''1'"
+    assert (texts[0], texts[3]) == ("price >= 0.0", "price >= 0.3 AND symbol = 'S''3'")
     bad = prepared(3, low=[1.0, float("nan"), 2.0], high=[2.0, 3.0, 4.0], symbol=["a", "b", "x" * 20_000])
-    told = pa.Table.from_batches(compile_batches(iter([bad]), task=Compile(schema.to_json(), typed), form=COMPILED))
-    reasons = {row["id"]: row["reason"] for row in told.to_pylist()}
+    rejected = pa.Table.from_batches(compile_batches(iter([bad]), task=Compile(schema.to_json(), typed), form=COMPILED))
+    reasons = {row["id"]: row["reason"] for row in rejected.to_pylist()}
     assert reasons["s0"] is None
     assert "'low'" in reasons["s1"]
     assert "characters of filter text" in reasons["s2"]

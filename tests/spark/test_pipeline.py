@@ -66,12 +66,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["pipeline", *(str(one) for one in arguments)])
+    return CliRunner().invoke(app, ["pipeline", *(str(argument) for argument in arguments)])
 
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return sorted(found, key=str)
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return sorted(rows, key=str)
 
 
 def expected() -> set[tuple[str, str, str]]:
@@ -140,12 +140,12 @@ def test_a_summary_for_links_changes_no_delivery(spark: SparkSession, folder: Pa
         encoding="utf-8",
     )
     off = run_pipeline(Pipeline.from_file(folder / "alerts.toml"), spark=spark)
-    heard = rows_in(folder / "output" / "deliveries")
+    deliveries = rows_in(folder / "output" / "deliveries")
     (folder / "alerts.toml").write_text(PIPELINE + "[reduce]\n", encoding="utf-8")
     done = run("run", folder / "alerts.toml")
     assert "2 of 4 subscriptions must be forwarded to neighbours: 1 covered, 1 impossible" in done.stdout
-    assert rows_in(folder / "output" / "deliveries") == heard
-    assert {row["subscription_id"] for row in heard} == {"wide", "narrow", "deep"}
+    assert rows_in(folder / "output" / "deliveries") == deliveries
+    assert {row["subscription_id"] for row in deliveries} == {"wide", "narrow", "deep"}
     on = json.loads((folder / "output" / "report.json").read_bytes())
     assert (off.reduction, on["reduction"]["before"], Path(on["snapshot"]).name) == (None, 4, "v000002")
     assert {row["id"] for row in read_summary(spark, folder / "snapshots").collect()} == {"wide", "deep"}
@@ -170,7 +170,7 @@ def test_typed_columns_parquet_and_namespaces(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "problem"),
     [
         ('"s.jsonl"', '"absent.jsonl"', "absent.jsonl: there is no such file"),
         ('id = "id"', 'id = "key"', "there is no column 'key', which events.id names (columns: "),
@@ -181,12 +181,12 @@ def test_typed_columns_parquet_and_namespaces(spark: SparkSession, tmp_path: Pat
         ("[schema]", "[options]\nnow = 2026-01-01T00:00:00\n[schema]", "options.now: a time without a zone"),
     ],
 )
-def test_what_is_wrong_is_named(spark: SparkSession, folder: Path, old: str, new: str, told: str) -> None:
+def test_what_is_wrong_is_named(spark: SparkSession, folder: Path, old: str, new: str, problem: str) -> None:
     assert old in PIPELINE
     (folder / "alerts.toml").write_text(PIPELINE.replace(old, new, 1), encoding="utf-8")
     done = run("run", folder / "alerts.toml")
     assert done.exit_code == 2
-    assert f"error: {told}" in done.stderr or told in done.stderr
+    assert f"error: {problem}" in done.stderr or problem in done.stderr
     assert "Traceback" not in done.output
     assert not (folder / "output").exists()
 
@@ -247,7 +247,7 @@ def test_the_demonstration(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     storms, quakes = report["storms"], report["quakes"]
     n_asked = datasets.county_subscriptions().num_rows
     assert storms["subscriptions"] == {"rows": n_asked + 4, "accepted": n_asked, "rejected": 3, "repeated": 1}
-    assert [one["example"] for one in storms["rejected_subscriptions"]] == [
+    assert [entry["example"] for entry in storms["rejected_subscriptions"]] == [
         "broken-polygon",
         "broken-attribute",
         "broken-syntax",
@@ -255,8 +255,8 @@ def test_the_demonstration(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     assert storms["events"]["matched_input"] == datasets.storms().num_rows
     assert storms["deliveries"] > 0
     assert quakes["events"]["matched_input"] == datasets.earthquakes().num_rows
-    heard = {(row["event_id"], row["subscription_id"]) for row in rows_in(tmp_path / "demo" / "quakes" / "deliveries")}
-    assert ("uw61345682", "washington") in heard
-    assert ("uw61345682", "region-US-WA") in heard
+    pairs = {(row["event_id"], row["subscription_id"]) for row in rows_in(tmp_path / "demo" / "quakes" / "deliveries")}
+    assert ("uw61345682", "washington") in pairs
+    assert ("uw61345682", "region-US-WA") in pairs
     for picture in report["pictures"]:
         assert Path(picture).stat().st_size > 100_000

@@ -68,7 +68,10 @@ def test_kafka_as_far_as_the_plan(spark: Any) -> None:
     frame = spark.createDataFrame(ROWS, FORM)
     message = messages(frame, BatchKey("alerts", 7)).orderBy("key").first()
     assert (message["key"], message["value"]) == ("a", '{"event_id":1,"subscription_id":"a"}')
-    assert {one["key"]: bytes(one["value"]) for one in message["headers"]} == {"query": b"alerts", "batch": b"7"}
+    assert {header["key"]: bytes(header["value"]) for header in message["headers"]} == {
+        "query": b"alerts",
+        "batch": b"7",
+    }
     with pytest.raises(Exception, match="(?i)kafka"):
         write_rows(frame, "kafka", "127.0.0.1:9092/alerts", query="alerts", batch=7)
 

@@ -30,7 +30,7 @@ from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
 
 def ids(spark: Any, *chosen: str) -> Any:
-    return spark.createDataFrame([(one,) for one in chosen], "id string")
+    return spark.createDataFrame([(id,) for id in chosen], "id string")
 
 
 @pytest.mark.parametrize("steps", [2, pytest.param(8, marks=pytest.mark.soak)])
@@ -42,18 +42,18 @@ def test_a_life_of_updates_gives_the_answers_of_the_live_set(spark: Any, tmp_pat
     events = rows(120, seed=7)
     frame = spark.createDataFrame(events, COLUMNS)
     for step in range(steps):
-        gone = rng.sample(sorted(live), 30)
+        leaving_ids = rng.sample(sorted(live), 30)
         changed = {f"s{rng.randrange(400)}": next(supply) for _ in range(40)}
-        for one in gone:
-            del live[one]
+        for id in leaving_ids:
+            del live[id]
         live |= changed
-        leaving = ids(spark, *gone, "absent") if step != 1 else None
+        leaving = ids(spark, *leaving_ids, "absent") if step != 1 else None
         if leaving is None:
-            live |= dict.fromkeys(gone, f"price < {step}")
-            changed |= dict.fromkeys(gone, f"price < {step}")
+            live |= dict.fromkeys(leaving_ids, f"price < {step}")
+            changed |= dict.fromkeys(leaving_ids, f"price < {step}")
         update_snapshot(tmp_path, add=accepted(spark, list(changed.items())), remove=leaving)
         assert pairs(match(frame, tmp_path)) == sorted(laptop(list(live.items()), events))
-        assert {one.id for one in tamis.Engine.load(tmp_path)} == live.keys()
+        assert {subscription.id for subscription in tamis.Engine.load(tmp_path)} == live.keys()
     engine = tamis.Engine.load(tmp_path)
     engine.subscribe("price < 3", id="own")
     assert len(tamis.Engine.load(engine.save(tmp_path))) == len(live) + 1
@@ -78,9 +78,9 @@ def test_boxes_survive_compaction(spark: Any, tmp_path: Path) -> None:
 
 def test_compaction_keeps_tiles_and_summary_and_an_update_leaves_them_out(spark: Any, tmp_path: Path) -> None:
     filters = [(f"s{i}", f"price BETWEEN {i} AND {i + 1 + i % 4}") for i in range(12)]
-    asked = accepted(spark, filters)
-    reduced = reduce_subscriptions(asked, schema=SCHEMA)
-    first = write_snapshot(asked, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
+    subscriptions = accepted(spark, filters)
+    reduced = reduce_subscriptions(subscriptions, schema=SCHEMA)
+    first = write_snapshot(subscriptions, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
     second = compact_snapshot(spark, tmp_path)
     cuts = [read_tiles(version, read_manifest(version)) for version in (first, second)]
     assert cuts[0] is not None

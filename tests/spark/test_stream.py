@@ -69,8 +69,11 @@ def test_subscriptions_change_while_it_runs(spark: Any, stream: Stream) -> None:
     stream.run()
     assert stream.delivered() == sorted(laptop(first, events[:100]) | laptop(second, events[100:]))
     reports = batch_reports(stream.checkpoint)
-    assert [(one.version, one.events, one.rejected) for one in reports] == [("v000001", 100, 0), ("v000002", 100, 0)]
-    assert sum(one.deliveries for one in reports) == len(stream.delivered())
+    assert [(report.version, report.events, report.rejected) for report in reports] == [
+        ("v000001", 100, 0),
+        ("v000002", 100, 0),
+    ]
+    assert sum(report.deliveries for report in reports) == len(stream.delivered())
     frame = spark.createDataFrame(events[100:], COLUMNS)
     batch = read_deliveries(spark, stream.output).where("batch = 1")
     assert pairs(batch) == pairs(match(frame, stream.snapshots))

@@ -32,7 +32,7 @@ RULES = "id string, filter string, namespace string, expires string, metadata ma
 
 def table(spark: Any, rules: dict[str, tuple[Any, ...]]) -> Any:
     """Return rules {id: (filter, namespace, expires, metadata)}, of which the last ones may be left out."""
-    return spark.createDataFrame([(id, *told, *[None] * (4 - len(told))) for id, told in rules.items()], RULES)
+    return spark.createDataFrame([(id, *rule, *[None] * (4 - len(rule))) for id, rule in rules.items()], RULES)
 
 
 def counts(report: Any) -> tuple[int, int, int, int, int]:
@@ -42,7 +42,14 @@ def counts(report: Any) -> tuple[int, int, int, int, int]:
 def held(directory: Path) -> dict[tuple[str, Any], tuple[Any, Any, dict[str, str]]]:
     """Return what the newest version holds: {(namespace, id): (text, expires, metadata)}."""
     engine = tamis.Engine.load(directory, clock=lambda: 0)
-    return {(one.namespace, one.id): (one.text, one.expires, dict(one.metadata)) for one in engine}
+    return {
+        (subscription.namespace, subscription.id): (
+            subscription.text,
+            subscription.expires,
+            dict(subscription.metadata),
+        )
+        for subscription in engine
+    }
 
 
 @pytest.fixture
@@ -79,7 +86,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
     report = sync_snapshot(table(spark, rules | {"s4": ("price >>",)}), tmp_path)
     # What can no longer be compiled leaves: the version is what a table without history would give.
     assert counts(report) == (1, 3, 3, 27, 1)
-    wanted = {id: (told[0], (*told, None, None, None)[3] or {}) for id, told in rules.items() if id != "s4"}
+    wanted = {id: (rule[0], (*rule, None, None, None)[3] or {}) for id, rule in rules.items() if id != "s4"}
     assert {id: (text, metadata) for (_, id), (text, _, metadata) in held(tmp_path).items()} == wanted
     assert held(tmp_path)["default", "timed"][1] == 1924992000000000
     assert held(tmp_path)["default", "odd"][1] == 1893456000000000
@@ -87,7 +94,7 @@ def test_a_sync_publishes_what_differs_and_nothing_else(spark: Any, tmp_path: Pa
     assert {part.home for part in manifest.parts} == {"", "v000001"}
     assert sum(part.n_rows for part in manifest.parts if not part.home) == 4  # nothing else was indexed again
     events = rows(60, seed=42)
-    filters = [(id, told[0]) for id, told in rules.items() if id != "s4"]
+    filters = [(id, rule[0]) for id, rule in rules.items() if id != "s4"]
     assert pairs(match(spark.createDataFrame(events, COLUMNS), tmp_path, now=0)) == sorted(laptop(filters, events))
     for rule in ("s5", "s6"):  # a second loss of the same part
         del rules[rule]
@@ -144,7 +151,7 @@ def test_a_writer_that_is_overtaken_begins_again(spark: Any, tmp_path: Path, mon
     report = sync_snapshot(table(spark, rules | {"b": ("price < 8",)}), tmp_path)
     assert bases == ["v000001", "v000002"]
     assert counts(report) == (0, 2, 1, 0, 0)
-    assert {id: told[0] for (_, id), told in held(tmp_path).items()} == {"a": "price < 1", "b": "price < 8"}
+    assert {id: rule[0] for (_, id), rule in held(tmp_path).items()} == {"a": "price < 1", "b": "price < 8"}
 
 
 def test_small_parts_are_merged_and_what_stood_beside_is_rebuilt(
@@ -152,16 +159,16 @@ def test_small_parts_are_merged_and_what_stood_beside_is_rebuilt(
 ) -> None:
     monkeypatch.setattr(sync, "_MOST_PARTS", 1)
     rules = {f"s{i}": (f"price BETWEEN {i} AND {i + 1 + i % 4}",) for i in range(12)}
-    asked = accepted(spark, [(id, told[0]) for id, told in rules.items()])
-    reduced = reduce_subscriptions(asked, schema=SCHEMA)
-    write_snapshot(asked, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
+    subscriptions = accepted(spark, [(id, rule[0]) for id, rule in rules.items()])
+    reduced = reduce_subscriptions(subscriptions, schema=SCHEMA)
+    write_snapshot(subscriptions, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
     frame = spark.createDataFrame([(i, i + 0.5) for i in range(14)], "event_id long, price double")
     rules["s0"] = ("price < 20",)  # covers all others
     without = sync_snapshot(table(spark, rules), tmp_path, rebuild=False)
     assert without.dropped == ("summary.json", "tiles.json")
     assert read_manifest(Path(without.version)).beside == {}
     assert [part.n_rows for part in read_manifest(Path(without.version)).parts] == [12]  # 11 living and the new one
-    write_snapshot(asked, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
+    write_snapshot(subscriptions, tmp_path, schema=SCHEMA, tile_by=["price"], tiles=3, summary=reduced)
     report = sync_snapshot(table(spark, rules), tmp_path)
     assert (report.dropped, counts(report)) == ((), (0, 1, 0, 11, 0))
     assert {"tiles.json", "summary.json"} <= read_manifest(Path(report.version)).beside.keys()
@@ -187,7 +194,7 @@ def test_a_stream_of_changes(spark: Any, tmp_path: Path) -> None:
             stream, directory, checkpoint=checkpoint, schema=SCHEMA, trigger={"availableNow": True}, **names
         )
         query.awaitTermination()
-        return {id: told[0] for (_, id), told in held(directory).items()}
+        return {id: rule[0] for (_, id), rule in held(directory).items()}
 
     publish(("a", "price < 1", "insert", 1), ("b", "price < 2", "insert", 1), ("c", "price < 3", "insert", 1))
     assert run() == {"a": "price < 1", "b": "price < 2", "c": "price < 3"}

@@ -42,7 +42,7 @@ def test_boxes_in_tiles_and_a_hot_one(spark: Any, tmp_path: Path) -> None:
         "id AS event_id", "CASE WHEN id < 390 THEN 20.5D WHEN id < 395 THEN id END AS price"
     )
     engine = tamis.Engine.load(version)
-    wanted = [(row["event_id"], one) for row in events.collect() for one in engine.match({"price": row["price"]})]
+    wanted = [(row["event_id"], id) for row in events.collect() for id in engine.match({"price": row["price"]})]
     assert pairs(match(events, tmp_path)) == sorted(wanted)
 
 

@@ -40,8 +40,10 @@ def test_a_worker_of_a_local_session_is_forked_with_everything_imported(spark: A
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts the threads in /proc")
 def test_what_is_imported_before_the_fork_starts_no_thread() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as Spark starts it
-    told = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["1", "True"]
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == ["1", "True"]
 
 
 @pytest.mark.parametrize(

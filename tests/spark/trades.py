@@ -87,16 +87,16 @@ def bad_events(events: pa.Table) -> list[int]:
 
 def engine(subscriptions: pa.Table, matcher: str = "linear") -> tamis.Engine:
     """Return an engine of this process that holds the subscriptions."""
-    found = tamis.Engine(SCHEMA, matcher)
-    found.subscribe_table(SubscriptionTable.from_arrow(subscriptions))
-    return found
+    loaded = tamis.Engine(SCHEMA, matcher)
+    loaded.subscribe_table(SubscriptionTable.from_arrow(subscriptions))
+    return loaded
 
 
 def matches(engine: tamis.Engine, events: pa.Table) -> Pairs:
     """Return the pairs that an engine of this process finds."""
-    found = engine.match_table(EventTable.of(events.select(list(SCHEMA)), SCHEMA), on_bad="skip")
+    pairs = engine.match_table(EventTable.of(events.select(list(SCHEMA)), SCHEMA), on_bad="skip")
     ids = events["event_id"].to_pylist()
-    return Counter((ids[place], str(id)) for place, id in zip(found.event.tolist(), found.subscription, strict=True))
+    return Counter((ids[place], str(id)) for place, id in zip(pairs.event.tolist(), pairs.subscription, strict=True))
 
 
 #: What every batch test matches.

@@ -105,13 +105,13 @@ def compile_kernels(half: str, place: Path) -> None:
 
     What is left out here is compiled by two workers at once, which costs twice as much.
     """
-    asked = {id: text for id, text in enumerate(texts(400, seed=1)) if ("area" in text) == (half == "regions")}
+    filters = {id: text for id, text in enumerate(texts(400, seed=1)) if ("area" in text) == (half == "regions")}
     engine = tamis.Engine(SCHEMA)
-    for id, text in asked.items():
+    for id, text in filters.items():
         engine.subscribe(text, id=id)
     engine.save(place)
     tamis.Engine.load(place).match_table(columns_of(rows(500, seed=2)))
-    tamis.reduce({id: asked[id] for id in list(asked)[:40]}, SCHEMA)
+    tamis.reduce({id: filters[id] for id in list(filters)[:40]}, SCHEMA)
 
 
 def pairs(deliveries: Any) -> list[tuple[Any, Any]]:
