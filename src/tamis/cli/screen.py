@@ -10,8 +10,11 @@ import base64
 import datetime as dt
 import json
 import math
+import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import msgspec
@@ -19,7 +22,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Screen", "errors", "jsonable", "make_table", "output", "plain", "shown", "write_json", "write_json_lines"]
+__all__ = [
+    "Screen",
+    "errors",
+    "jsonable",
+    "make_table",
+    "output",
+    "plain",
+    "program",
+    "shown",
+    "write_json",
+    "write_json_lines",
+]
 
 
 class Screen(Console):
@@ -45,6 +59,13 @@ def output() -> Screen:
 def errors() -> Screen:
     """Return the console for everything else (standard error)."""
     return Screen(stderr=True)
+
+
+def program() -> str:
+    """Return how this command is called from here: ``tamis`` if it is on the PATH, else by its path."""
+    if shutil.which("tamis"):
+        return "tamis"
+    return os.path.relpath(Path(sys.executable).with_name("tamis"))
 
 
 def plain(text: str) -> str:

@@ -265,6 +265,6 @@ def _greet(url: str, json: bool) -> None:
         write_json({"url": url})
     else:
         output().say(f"tamis broker at {url}  (Ctrl-C ends it)")
-        output().say(f"publish:    curl -d '{{\"mag\": 6.1}}' {url}/v1/events")
         output().say(f'subscribe:  curl -d \'{{"filter": "mag >= 5", "id": "strong"}}\' {url}/v1/subscriptions')
-        output().say(f"listen:     curl -N '{url}/v1/subscriptions/strong/events?ack=auto'")
+        output().say(f"publish:    curl -d '{{\"mag\": 6.1}}' {url}/v1/events")
+        output().say(f"read:       curl -N '{url}/v1/subscriptions/strong/events?ack=auto'")

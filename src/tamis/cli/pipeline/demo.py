@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import shapely
 
 from tamis.cli.pipeline.screen import show_report, show_top
-from tamis.cli.screen import errors, jsonable, output
+from tamis.cli.screen import errors, jsonable, output, program
 from tamis.demo import datasets
 from tamis.errors import MissingExtraError, ModelError
 from tamis.model.geometry_text import read_wkbs
@@ -141,12 +141,12 @@ class Demo:
         console.say("\nWhere to look next", "bold")
         for picture in self._pictures:
             console.say(f"  {picture.resolve().as_uri()}")
-        folder = self._directory
+        folder, tamis = self._directory, program()
         for command, comment in (
-            (f"tamis pipeline run {folder}/storms.toml", "again: the same output, the snapshot is kept"),
-            (f"tamis verify {folder}/snapshots/storms", "every file of the snapshot, by its checksum"),
-            ("tamis pipeline init alerts.toml", "a pipeline of your own"),
-            ("tamis demo", "without Spark: matching, explained"),
+            (f"{tamis} pipeline run {folder}/storms.toml", "again: the same output, the snapshot is kept"),
+            (f"{tamis} verify {folder}/snapshots/storms", "every file of the snapshot, by its checksum"),
+            (f"{tamis} pipeline init alerts.toml", "a pipeline of your own"),
+            (f"{tamis} demo", "without Spark: matching, explained"),
         ):
             console.say(f"  {command}  # {comment}")
         console.say("Data: NOAA, U.S. Census Bureau, U.S. Geological Survey. More: docs/spark.md", "dim")

@@ -45,16 +45,21 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link to another broker. With a ``url`` this end dials; the token is read from a file or the environment."""
 
+    #: The neighbour's name, as in its own configuration.
     name: str
+    #: The neighbour's address, as ``https://middle.example:8443``; without one the neighbour dials.
     url: str = ""
     #: Where the same neighbour is when it is not at ``url``: the addresses of its standbys, tried in turn.
     standbys: tuple[str, ...] = ()
-    #: What is announced on it, and the options of that (`tamis.routing.policies.options`).
+    #: The link policy, which decides what is announced to the neighbour.
     policy: str = "covering"
+    #: The options of the policy.
     options: dict[str, bool | int | float | str] = {}
     #: A file of cells for the ``mics`` policies (``tamis tune --cells``), the same at all brokers.
     cells: str = ""
+    #: A file with the token that this end shows.
     token_file: str = ""
+    #: Without a file: the environment variable that holds the token.
     token_env: str = ""
     #: The certificates of the authorities that may have signed the other end's; without it those of the system.
     ca_file: str = ""
@@ -105,35 +110,45 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A namespace with a policy: a filter that all its subscriptions and events are held to."""
 
+    #: The namespace.
     namespace: str
+    #: The filter, as CQL2 text.
     policy: str
 
 
 class ClaimsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The claims of a JWT that say who its bearer is and what it may do."""
 
+    #: The claim with the name of the bearer.
     principal: str = "sub"
-    #: Namespaces, ``*`` for all; and ``publish``, ``subscribe``, ``admin``. Without them a token allows nothing.
+    #: The claim with namespaces, ``*`` for all. Without it a token allows nothing.
     namespaces: str = "tamis_namespaces"
+    #: The claim with rights: ``publish``, ``subscribe``, ``admin``. Without it a token allows nothing.
     rights: str = "tamis_rights"
-    #: A filter as CQL2 text, and a number.
+    #: The claim with a filter, as CQL2 text, that restricts what the bearer may publish and receive.
     policy: str = "tamis_policy"
+    #: The claim with the largest number of subscriptions of the bearer.
     max_subscriptions: str = "tamis_max_subscriptions"
 
 
 class JwtConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An issuer of JSON Web Tokens whose tokens are accepted beside the broker's own."""
 
+    #: What the claim ``iss`` must be.
     issuer: str
+    #: What the claim ``aud`` must name.
     audience: str
-    #: Where its public keys are: a file (JWKS or PEM), or an address that answers with JWKS.
+    #: A file of the issuer's public keys, JWKS or PEM. Name one of ``keys``, ``keys_url`` and ``secret_file``.
     keys: str = ""
+    #: An address that answers with the issuer's public keys as JWKS.
     keys_url: str = ""
     #: The file of a secret that the issuer shares with this broker, for HS256 and no other algorithm.
     secret_file: str = ""
+    #: The algorithms that are accepted.
     algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
     #: Seconds by which the clocks may differ.
     leeway: float = 30.0
+    #: The names of the claims that are read, a table of its own.
     claims: ClaimsConfig = ClaimsConfig()
 
     def check(self) -> None:
@@ -159,28 +174,34 @@ class JwtConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who may use a broker besides those who have a token of its own."""
 
+    #: The issuer of JSON Web Tokens that are accepted, a table of its own.
     jwt: JwtConfig | None = None
 
 
 class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much a broker keeps, and for how long."""
 
-    #: How long acknowledged deliveries can be replayed, in seconds, and how many bytes of them are kept at most.
+    #: How long acknowledged deliveries can be replayed, in seconds.
     retention: float = 24 * 3600.0
+    #: How many bytes of acknowledged deliveries are kept at most.
     retention_bytes: int = 4 * 1024 * 1024 * 1024
-    #: How long the audit is kept, in seconds, and how many records of it at most.
+    #: How long records of the audit are kept, in seconds.
     audit_retention: float = 90 * 24 * 3600.0
+    #: How many records each of the two logs of the audit keeps at most.
     max_audit: int = MAX_AUDIT
-    #: Messages that wait for one client before it is suspended, and their bytes.
+    #: Messages that may wait for one client; with more it is suspended.
     max_backlog: int = MAX_BACKLOG
+    #: Bytes of messages that may wait for one client; with more it is suspended.
     max_backlog_bytes: int = MAX_BACKLOG_BYTES
-    #: Messages and bytes that wait for a neighbour before events that must go there are refused.
+    #: Messages that may wait for a neighbour; then the link is full, and ``when_full`` applies.
     max_link_messages: int = 100_000
+    #: Bytes of messages that may wait for a neighbour; then the link is full, and ``when_full`` applies.
     max_link_bytes: int = 256 * 1024 * 1024
     #: Bytes that stay free on the disk: below this nothing new is accepted.
     min_free: int = 64 * 1024 * 1024
-    #: Connections of all clients, and of one address.
+    #: Connections of all clients; links and admins have a reserve in addition.
     max_connections: int = MAX_CONNECTIONS
+    #: Connections of one address; raise it behind a reverse proxy, where all clients have one address.
     max_connections_of_address: int = MAX_CONNECTIONS_OF_ADDRESS
     #: Seconds after which a subscription that is not active says which neighbours have not confirmed it.
     active_seconds: float = PATIENCE_SECONDS
@@ -189,37 +210,49 @@ class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class _Port(BrokerLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where a broker listens, and which requests it answers."""
 
+    #: The address to listen at. One that other machines can reach needs TLS and tokens.
     host: str = "127.0.0.1"
+    #: The port to listen at.
     port: int = 8080
+    #: A file with the certificate, reloaded within seconds when it changes.
     tls_certificate: str = ""
+    #: A file with the key of the certificate.
     tls_key: str = ""
+    #: Whether requests without a token are refused.
     require_tokens: bool = False
     #: Where pages may come from that open a WebSocket or post; the broker's own are always allowed.
     origins: tuple[str, ...] = ()
     #: Names under which browsers may reach this broker, besides localhost.
     hosts: tuple[str, ...] = ()
+    #: Who else may use the broker, a table of its own.
     auth: AuthConfig = AuthConfig()
 
 
 class BrokerConfig(_Port, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything about one broker."""
 
+    #: The broker's name; brokers of a network have different names.
     name: str = "broker"
+    #: The directory of the broker's state.
     data: str = "tamis-data"
     #: The address of a PostgreSQL database that holds the state instead of ``data``; passwords stay out of it.
     store: str = ""
     #: Whether to wait while another broker is alive in the same store, and to take over when it dies.
     standby: bool = False
+    #: A file with the types of attributes, the same at every broker of a network; without one types are learned.
     schema: str = ""
     #: A directory or URI of snapshots whose subscriptions this broker has; newer versions are followed.
     snapshot: str = ""
+    #: The links to other brokers, tables of their own.
     links: tuple[LinkConfig, ...] = ()
+    #: The namespaces with a policy, tables of their own.
     tenants: tuple[TenantConfig, ...] = ()
-    #: Where webhooks may lead; nowhere by default.
+    #: Where webhooks may lead, a table of its own; nowhere by default.
     webhooks: WebhookRules = WebhookRules()
     #: The address of an OpenTelemetry collector that gets traces of events (OTLP over HTTP); ``env``: the one that
-    #: ``OTEL_EXPORTER_OTLP_ENDPOINT`` names. And the share of events that is traced, the same at all brokers.
+    #: ``OTEL_EXPORTER_OTLP_ENDPOINT`` names.
     traces: str = ""
+    #: The share of events that is traced, 0 to 1, the same at all brokers.
     trace_share: float = 1.0
 
     @property
