@@ -42,10 +42,14 @@ class ClaimVerdict(enum.StrEnum):
 
 
 class Clause(NamedTuple):
-    """One part of a rule: what was seen, and whether it is as it must be; None if the interval holds the threshold."""
+    """One part of a rule: what was seen, and whether it is as it must be; None if the interval holds the threshold.
+
+    ``exact`` says that no interval blurs it: rows decide it either way.
+    """
 
     seen: str
     holds: bool | None
+    exact: bool = False
 
 
 class Decision(NamedTuple):
@@ -119,7 +123,7 @@ _WORDS = {True: "yes", False: "no", None: "undecided"}
 
 def certain(seen: str, holds: bool) -> Clause:
     """Return a clause that no interval blurs."""
-    return Clause(seen, bool(holds))
+    return Clause(seen, bool(holds), exact=True)
 
 
 def above(name: str, value: Interval, limit: float, form: str = ".3g") -> Clause:

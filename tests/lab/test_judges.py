@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 
 import numpy as np
@@ -73,6 +74,59 @@ def test_every_clause_has_a_fault_that_breaks_it(claim: str) -> None:
         if clause.holds is not True
     }
     assert broken == set(range(len(clauses))), [clauses[place].seen for place in set(range(len(clauses))) - broken]
+
+
+#: How far rows go from those that hold (0) to those of a fault (1): some faults are far from the threshold.
+WAYS = (0.0, *np.geomspace(1e-6, 1.0, 120).tolist())
+#: How much further than the mean of all each seed goes, in turn.
+APART = (0.5, 1.5)
+#: The most steps from a clause that holds to one that fails where seeds hardly differ: a factor of 3 at most.
+CLOSE = 10
+#: Clauses that no fault makes false: where the rows of Z11 cannot tell, the claim is undecided.
+NEVER_FALSE = {("Z11", 1)}
+
+
+def clauses_on_the_way(judge: Judge, fault: str, way: float, apart: Sequence[float] = (1.0,)) -> Sequence[Clause]:
+    """Return the clauses that a judge sees in rows that are part of the way from those that hold to a fault."""
+    assert judge.decide is not None
+    rows = []
+    for row in judge.passing():
+        spoiled = judge.failing[fault](row)
+        share = min(1.0, way * apart[row.get("seed", 0) % len(apart)])
+        changed = {name: value for name, value in spoiled.items() if row[name] != value}
+        numbers = {name: value for name, value in changed.items() if not isinstance(value, bool | str)}
+        moved = {name: row[name] + share * (value - row[name]) for name, value in numbers.items()}
+        rows.append({**row, **(changed if share == 1.0 else moved)})
+    return judge.decide(rows).clauses
+
+
+@pytest.mark.parametrize("claim", TESTABLE)
+def test_a_clause_holds_below_its_threshold_fails_above_it_and_is_open_where_seeds_disagree(claim: str) -> None:
+    """Rows go step by step from those that hold to those of a fault, which crosses the threshold of a clause.
+
+    A clause that no interval blurs (``exact``) has two sides and nothing between.
+    """
+    judge = TESTABLE[claim]
+    assert judge.decide is not None
+    clauses = judge.decide(judge.passing()).clauses
+    ends = {fault: clauses_on_the_way(judge, fault, 1.0) for fault in judge.failing}
+    for place in set(range(len(clauses))) - {place for name, place in NEVER_FALSE if name == claim}:
+        fault = next(fault for fault, end in ends.items() if end[place].holds is False)
+
+        def holds(step: int, apart: Sequence[float] = (1.0,)) -> bool | None:
+            return clauses_on_the_way(judge, fault, WAYS[step], apart)[place].holds  # noqa: B023
+
+        steps = range(len(WAYS))
+        leaves = bisect.bisect_left(steps, True, key=lambda step: holds(step) is not True)
+        fails = bisect.bisect_left(steps, True, key=lambda step: holds(step) is False)
+        assert holds(leaves - 1) is True, clauses[place].seen
+        assert holds(fails) is False, clauses[place].seen
+        if clauses[place].exact:
+            assert fails == leaves, clauses[place].seen
+        else:
+            assert fails - leaves <= CLOSE, clauses[place].seen
+            between = {holds(step, APART) for step in range(leaves - 1, min(fails + 2, len(WAYS)))}
+            assert None in between, clauses[place].seen
 
 
 def test_fitted_names_its_parameters() -> None:

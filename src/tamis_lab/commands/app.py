@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tamis_lab.experiment import Experiment, Finding
     from tamis_lab.results import Results, Setting
 
-__all__ = ["EPILOG", "app", "cost", "list_experiments", "report", "rules", "run"]
+__all__ = ["EPILOG", "app", "compare", "cost", "list_experiments", "report", "rules", "run"]
 
 EPILOG = examples(
     "tamis lab list",
@@ -26,6 +26,7 @@ EPILOG = examples(
     "tamis lab run all --scale paper --first && tamis lab cost --scale paper",
     "tamis lab run Z7 --no-spark --json",
     "tamis lab run all && tamis lab report",
+    "tamis lab run all --seed 1 --out build/lab/again && tamis lab compare build/lab/small build/lab/again",
 )
 
 app = typer.Typer(
@@ -256,3 +257,28 @@ def report(scale: ScaleOption = Scale.SMALL, out: Out = None, json: Json = False
     _show(findings, json)
     if not json:
         output().say(f"wrote {', '.join(map(str, written))}", "bold")
+
+
+@app.command("compare", epilog=EPILOG)
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A directory of results.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one: another seed, commit or machine.")],
+    json: Json = False,
+) -> None:
+    """Compare the verdicts of two runs claim by claim, and say which of them changed.
+
+    The rows of both are judged by the present rules. The exit code is 1 if a verdict other than "undecided" changed, or
+    if one of the runs cannot judge a claim of the other.
+    """
+    from tamis.cli.failures import NO
+    from tamis.cli.screen import write_json_lines
+    from tamis_lab.commands.screen import as_comparison_row, show_comparison
+    from tamis_lab.report.comparison import compare_runs
+    from tamis_lab.results import Results
+
+    comparison = compare_runs(Results(first), Results(second))
+    if json:
+        write_json_lines([as_comparison_row(each) for each in comparison.claims])
+    else:
+        show_comparison(comparison)
+    raise typer.Exit(0 if comparison.repeats else NO)

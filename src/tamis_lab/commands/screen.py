@@ -1,4 +1,4 @@
-"""Findings on the screen: a line per claim, and how many held."""
+"""Findings on the screen: a line per claim, and how many held; and the verdicts of two runs side by side."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from tamis.cli.screen import make_table, output, shown
 
 if TYPE_CHECKING:
     from tamis_lab.experiment import Finding
+    from tamis_lab.report.comparison import ClaimComparison, RunComparison
 
-__all__ = ["as_row", "show_findings"]
+__all__ = ["as_comparison_row", "as_row", "show_comparison", "show_findings"]
 
 #: What the columns of claims and verdicts take.
 _NARROW: Final = len("claim not testable ") + 2
@@ -43,3 +44,30 @@ def show_findings(findings: Sequence[Finding]) -> None:
     smaller = [finding.claim for finding in findings if finding.smaller]
     if smaller:
         console.say(f"at a smaller scale than the papers' (--scale paper): {' '.join(smaller)}", "dim")
+
+
+def as_comparison_row(comparison: ClaimComparison) -> dict[str, Any]:
+    """Return a claim of two runs as one JSON object; null where a run has no verdict."""
+    verdicts = (None if finding is None else str(finding.verdict) for finding in (comparison.first, comparison.second))
+    row = dict(zip(("first", "second"), verdicts, strict=True))
+    return {"claim": comparison.claim, **row, "changed": comparison.changed, "allowed": comparison.allowed}
+
+
+def show_comparison(comparison: RunComparison) -> None:
+    """Print the claims whose verdicts differ between two runs, and whether the second repeats the first."""
+    console = output()
+    console.say(f"first:  {comparison.first_from}", "dim")
+    console.say(f"second: {comparison.second_from}", "dim")
+    changed = [each for each in comparison.claims if each.changed]
+    table = make_table("claim", "first", "second", "")
+    for each in changed:
+        verdicts = ("no verdict" if finding is None else str(finding.verdict) for finding in (each.first, each.second))
+        table.add_row(each.claim, *verdicts, "was undecided" if each.allowed else "MUST NOT CHANGE")
+    if changed:
+        console.print(table)
+    for each in changed:
+        for name, finding in (("first", each.first), ("second", each.second)):
+            if finding is not None:
+                console.say(f"{each.claim} {name}, {finding.verdict}: {finding.why}", "dim")
+    wrong = sum(not each.allowed for each in changed)
+    console.say(f"{len(comparison.claims)} claims, {len(changed)} changed, {wrong} of them were decided before", "bold")
