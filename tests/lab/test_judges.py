@@ -169,6 +169,21 @@ def test_bootstrap_intervals_hold_the_mean_about_as_often_as_they_say() -> None:
     assert bootstrap(samples[0].tolist()) == ends[0]
 
 
+def test_intervals_that_are_read_together_hold_all_their_means_about_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(11)
+    together = 8
+    runs = rng.normal(0.0, 1.0, (40, together, SEEDS)).tolist()
+
+    def holding(at_once: int) -> float:
+        return float(np.mean([all(_holds_0(bootstrap(sample, at_once)) for sample in run) for run in runs]))
+
+    assert holding(1) < 0.75 < 0.85 < holding(together)
+
+
+def _holds_0(interval: Interval) -> bool:
+    return interval.low <= 0 <= interval.high
+
+
 def test_a_share_of_none_is_not_certain() -> None:
     none = share_interval(0, 1_000)
     assert none.low == 0.0
