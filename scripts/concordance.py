@@ -71,9 +71,8 @@ def render(paper: str, entries: list[Entry]) -> str:
     for experiment in EXPERIMENTS.values():
         if experiment.paper == paper:
             module = experiment.run.__module__.removeprefix("tamis.").replace(".", "/")
-            lines.append(
-                f"| {experiment.figure} | `{module}.py`, experiment `{experiment.name}` | [report](../lab/report.md) |"
-            )
+            report = f"[report](../lab/{paper}.md)"
+            lines.append(f"| {experiment.figure} | `{module}.py`, experiment `{experiment.name}` | {report} |")
     lines += ["", "## Where the code says that it differs", "", "The errata are listed in [errata.md](errata.md).", ""]
     lines += [f"- `{entry.code}`: {deviation}" for entry in mine for deviation in entry.deviations]
     return "\n".join(line.replace("``", "`") for line in lines)

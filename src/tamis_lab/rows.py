@@ -86,16 +86,18 @@ def interval(rows: Rows, name: str, /, **wanted: Any) -> Interval:
     return bootstrap(per_seed(rows, name, **wanted))
 
 
-def ratio(rows: Rows, name: str, /, top: Row, bottom: Row, at_once: int = 1, **wanted: Any) -> Interval:
+def ratio(rows: Rows, name: str, /, top: Row, bottom: Row, **wanted: Any) -> Interval:
     """Return how many times as large a column is at ``top`` as at ``bottom``, compared within each seed.
-
-    ``at_once`` is that of `bootstrap`.
 
     >>> ratio([{"d": 2, "n": 1}, {"d": 3, "n": 4}], "n", top={"d": 3}, bottom={"d": 2}).middle
     4.0
     """
-    above, below = per_seed(rows, name, **wanted, **top), per_seed(rows, name, **wanted, **bottom)
-    return bootstrap([a / b for a, b in zip(above, below, strict=True)], at_once)
+    return bootstrap(_ratios(rows, name, {**wanted, **top}, {**wanted, **bottom}))
+
+
+def _ratios(rows: Rows, name: str, top: Row, bottom: Row) -> list[float]:
+    above, below = per_seed(rows, name, **top), per_seed(rows, name, **bottom)
+    return [a / b for a, b in zip(above, below, strict=True)]
 
 
 def steps(rows: Rows, name: str, /, by: str, at_once: int = 1, **wanted: Any) -> list[Interval]:
@@ -103,7 +105,7 @@ def steps(rows: Rows, name: str, /, by: str, at_once: int = 1, **wanted: Any) ->
     chosen = where(rows, **wanted)
     values = values_of(chosen, by)
     pairs = zip(values[1:], values, strict=False)
-    return [ratio(chosen, name, top={by: later}, bottom={by: earlier}, at_once=at_once) for later, earlier in pairs]
+    return [bootstrap(_ratios(chosen, name, {by: later}, {by: earlier}), at_once) for later, earlier in pairs]
 
 
 def slopes(rows: Rows, name: str, /, by: str, **wanted: Any) -> list[float]:

@@ -15,7 +15,7 @@ from tamis_lab import registry
 from tamis_lab.errata import ERRATA
 from tamis_lab.experiment import Experiment
 from tamis_lab.report.contents import gather
-from tamis_lab.report.markdown import as_markdown
+from tamis_lab.report.markdown import markdown_pages
 from tamis_lab.report.practice import PRACTICE
 from tamis_lab.report.writing import write_report
 from tamis_lab.results import Results, Setting
@@ -82,9 +82,15 @@ def test_the_page_stands_alone(written: Results) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_both_pages_tell_what_was_found(written: Results) -> None:
-    for name in ("report.html", "report.md"):
-        text = (written.directory / name).read_text()
+def both_reports(results: Results) -> list[str]:
+    """The HTML page, and the Markdown pages together."""
+    pages = sorted(results.directory.glob("*.md"))
+    assert [page.stem for page in pages] == sorted(["report", *registry.PAPERS])
+    return [(results.directory / "report.html").read_text(), "\n".join(page.read_text() for page in pages)]
+
+
+def test_both_reports_tell_what_was_found(written: Results) -> None:
+    for text in both_reports(written):
         for words in (
             "T1",
             "more than 0",
@@ -97,8 +103,18 @@ def test_both_pages_tell_what_was_found(written: Results) -> None:
         ):
             assert words in text
         assert all(erratum.test in text for erratum in ERRATA)
-    assert "](toy-1.svg)" in (written.directory / "report.md").read_text()
+    assert "](toy-1.svg)" in (written.directory / "zcurve.md").read_text()
     assert (written.directory / "toy-1.png").exists()
+
+
+def test_the_summary_says_what_held_and_what_the_rows_are(written: Results) -> None:
+    page = (written.directory / "report.md").read_text()
+    summary = page[page.index("## In two minutes") : page.index("## All claims")]
+    assert "| [zcurve](zcurve.md) | T1 |  |  |  |  |" in summary
+    assert re.search(r"Rows: 1 experiment, 1 of scale small, from commit [0-9a-f]{10}, seed 0\.", summary)
+    assert all(sentence in summary for sentences in PRACTICE.values() for sentence in sentences)
+    html = (written.directory / "report.html").read_text()
+    assert html.index("In two minutes") < html.index('<a href="#T1">T1</a>') < html.index("All claims</h2>")
 
 
 def test_a_directory_without_rows(results: Results) -> None:
@@ -115,7 +131,8 @@ def test_the_committed_report_is_made_from_the_committed_rows(monkeypatch: pytes
         monkeypatch.setitem(registry.EXPERIMENTS, name, replace(experiment, run=_no_run))
     contents = gather(Results(DOCS))
     assert contents.missing == []
-    assert as_markdown(contents) == (DOCS / "report.md").read_text(encoding="utf-8")
+    for name, page in markdown_pages(contents).items():
+        assert page == (DOCS / name).read_text(encoding="utf-8"), name
     claims = {claim for each in registry.EXPERIMENTS.values() for claim in each.claims}
     waiting = {claim for claim, _ in contents.waiting}
     assert {finding.claim for finding in contents.findings} | waiting == claims
@@ -130,8 +147,7 @@ def test_rows_of_an_earlier_design_are_not_judged(
     assert contents.findings == []
     assert contents.summary == "1 to be judged when their rows are made again"
     write_report(written)
-    for name in ("report.html", "report.md"):
-        text = (written.directory / name).read_text()
+    for text in both_reports(written):
         assert "rows must be made again" in text
         assert "The sum is above 0." in text
         assert "toy-1" not in text
@@ -155,5 +171,6 @@ def test_the_notebook_draws_from_the_committed_rows(monkeypatch: pytest.MonkeyPa
 
 def test_every_paper_says_what_to_do_with_it(written: Results) -> None:
     assert PRACTICE.keys() == registry.PAPERS.keys()
-    page = (written.directory / "report.md").read_text()
-    assert all(sentence in page for sentences in PRACTICE.values() for sentence in sentences)
+    for paper, sentences in PRACTICE.items():
+        page = (written.directory / f"{paper}.md").read_text()
+        assert all(sentence in page for sentence in sentences)

@@ -244,9 +244,10 @@ def cost(
 
 @app.command("report", epilog=EPILOG)
 def report(scale: ScaleOption = Scale.SMALL, out: Out = None, json: Json = False) -> None:
-    """Make one page of all rows in a directory: figures, the papers' numbers, ours, and the verdicts.
+    """Make a report of all rows in a directory: figures, the papers' numbers, ours, and the verdicts.
 
-    Writes report.html (one file, no script), report.md and findings.json beside the rows. Nothing is computed again.
+    Writes report.html (one file, no script), report.md with a page for each paper, and findings.json beside the rows.
+    Nothing is computed again.
     """
     from tamis.cli.screen import output
     from tamis_lab.report.writing import write_report

@@ -14,6 +14,7 @@ from tamis_lab.experiment import Experiment, Finding
 from tamis_lab.registry import EXPERIMENTS, PAPERS
 from tamis_lab.report.practice import PRACTICE
 from tamis_lab.results import ResultManifest, Results
+from tamis_lab.scale import Scale
 from tamis_lab.verdicts import ClaimVerdict, Judge
 
 __all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from", "statement"]
@@ -46,6 +47,12 @@ class Chapter:
     errata: Sequence[Erratum]
     practice: Sequence[str] = ()
 
+    @property
+    def claims(self) -> dict[ClaimVerdict, list[str]]:
+        """The claims of the paper by verdict."""
+        findings = [finding for section in self.sections for finding in section.findings]
+        return {verdict: [each.claim for each in findings if each.verdict is verdict] for verdict in ClaimVerdict}
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -68,10 +75,28 @@ class Contents:
         return ", ".join([*parts, f"{waiting} to be judged when their rows are made again"] if waiting else parts)
 
     @property
+    def origin(self) -> str:
+        """What all rows come from, in a sentence: commits, seeds, and the experiments of each scale."""
+        manifests = [section.manifest for chapter in self.chapters for section in chapter.sections]
+        commits = sorted({each.commit[:10] or f"tamis {each.tamis}" for each in manifests})
+        seeds = sorted({each.seed for each in manifests})
+        scales = Counter(each.scale for each in manifests)
+        sizes = " and ".join(f"{scales[scale]} of scale {scale}" for scale in Scale if scales[scale])
+        word = "commit" if len(commits) == 1 else f"{len(commits)} commits:"
+        return (
+            f"{_counted(len(manifests), 'experiment')}, {sizes}, from {word} {', '.join(commits)}, "
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}."
+        )
+
+    @property
     def waiting(self) -> list[tuple[str, Judge]]:
         """The claims whose rows are of an earlier design, with their judges."""
         sections = [section for chapter in self.chapters for section in chapter.sections if section.outdated]
         return [pair for section in sections for pair in section.experiment.claims.items()]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def gather(results: Results) -> Contents:

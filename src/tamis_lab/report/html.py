@@ -11,7 +11,7 @@ from typing import Final
 from tamis_lab.errata import Erratum
 from tamis_lab.experiment import Finding
 from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from, statement
-from tamis_lab.verdicts import Judge
+from tamis_lab.verdicts import ClaimVerdict, Judge
 
 __all__ = ["as_html"]
 
@@ -40,6 +40,7 @@ figure svg text { fill: var(--ink); }
 .practice ul { margin: .3rem 0 0; padding-left: 1.2rem; }
 nav { margin: 1rem 0; } nav a { margin-right: 1rem; }
 code { font-size: .82rem; overflow-wrap: anywhere; }
+@media print { h2 { break-before: page; } .finding, figure { break-inside: avoid; } }
 """
 
 
@@ -59,8 +60,8 @@ def _lines(contents: Contents) -> Iterator[str]:
         "intervals over seeds. Times are processor times, compared as ratios. <em>small</em>: at a smaller scale "
         "than the paper's.</p>"
     )
-    links = "".join(f'<a href="#{chapter.paper}">{chapter.paper}</a>' for chapter in contents.chapters)
-    yield f"<nav>{links}</nav>"
+    yield from _summary(contents)
+    yield '<h2 id="claims">All claims</h2>'
     yield from _table(["claim", "verdict", "the paper", "here"], [_brief(each) for each in contents.findings])
     if contents.missing:
         yield f"<p>Not run in this directory: {escape(', '.join(contents.missing))}.</p>"
@@ -72,8 +73,33 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield "</body>\n</html>"
 
 
+def _summary(contents: Contents) -> Iterator[str]:
+    """Yield what a reader can take in two minutes: verdicts by paper, what the rows are, what to do in practice."""
+    links = "".join(f'<a href="#{chapter.paper}">{chapter.paper}</a>' for chapter in contents.chapters)
+    yield f'<nav><a href="#claims">all claims</a>{links}</nav>'
+    yield "<h2>In two minutes</h2>"
+    heads = [f'<span class="verdict {_class(verdict)}">{verdict}</span>' for verdict in ClaimVerdict]
+    yield from _table(["paper", *heads], [_in_a_line(chapter) for chapter in contents.chapters])
+    yield f"<p>Rows: {escape(contents.origin)}</p>"
+    sentences = [
+        f"<li><strong>{chapter.paper}</strong>: {_with_code(sentence)}</li>"
+        for chapter in contents.chapters
+        for sentence in chapter.practice
+    ]
+    yield f"<ul>{''.join(sentences)}</ul>"
+
+
+def _in_a_line(chapter: Chapter) -> list[str]:
+    links = [" ".join(f'<a href="#{claim}">{claim}</a>' for claim in claims) for claims in chapter.claims.values()]
+    return [f'<a href="#{chapter.paper}">{chapter.paper}</a>', *links]
+
+
+def _class(verdict: ClaimVerdict) -> str:
+    return str(verdict).replace(" ", "-")
+
+
 def _kind(finding: Finding) -> str:
-    return str(finding.verdict).replace(" ", "-")
+    return _class(finding.verdict)
 
 
 def _verdict(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""The report as Markdown; pictures are links to files beside it."""
+"""The report as Markdown pages: a summary and one for each paper; pictures are links to files beside them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ from collections.abc import Iterator, Sequence
 from tamis_lab.errata import Erratum
 from tamis_lab.experiment import Finding
 from tamis_lab.report.contents import Chapter, Contents, Section, how_large, made_from, statement
-from tamis_lab.verdicts import Judge
+from tamis_lab.verdicts import ClaimVerdict, Judge
 
-__all__ = ["as_markdown"]
-
-
-def as_markdown(contents: Contents) -> str:
-    """Return the whole report."""
-    return "\n".join(_lines(contents)) + "\n"
+__all__ = ["markdown_pages"]
 
 
-def _lines(contents: Contents) -> Iterator[str]:
+def markdown_pages(contents: Contents) -> dict[str, str]:
+    """Return the report by file name: a summary with all claims, and a page for each paper."""
+    pages = {f"{chapter.paper}.md": _chapter(chapter) for chapter in contents.chapters}
+    lines = {"report.md": _summary(contents), **pages}
+    return {name: "\n".join(page) + "\n" for name, page in lines.items()}
+
+
+def _summary(contents: Contents) -> Iterator[str]:
     yield "# The papers, run again"
     yield ""
     yield f"Claims: {contents.summary}."
     yield ""
+    yield "## In two minutes"
+    yield ""
+    heads = ("paper", *map(str, ClaimVerdict))
+    yield from _table(heads, [_in_a_line(chapter) for chapter in contents.chapters])
+    yield f"Rows: {contents.origin}"
+    yield ""
+    for chapter in contents.chapters:
+        yield from (f"- **{chapter.paper}**: {sentence}" for sentence in chapter.practice)
+    yield ""
+    yield "## All claims"
+    yield ""
     yield "Written by `tamis lab report` from the rows beside this page and the rules of judges. Brackets are 95 %"
-    yield "intervals over seeds. Times are processor times, compared as ratios. What a paper states is quoted. The"
-    yield "numbers of an erratum are those of the tests beside it."
+    yield "intervals over seeds. Times are processor times, compared as ratios. What a paper states is quoted. The page"
+    yield "of a paper has rules, figures and errors; the numbers of an error are those of the tests beside it."
     yield ""
     yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
     if contents.waiting:
@@ -36,8 +49,10 @@ def _lines(contents: Contents) -> Iterator[str]:
     if contents.missing:
         yield f"Not run in this directory: {', '.join(contents.missing)}."
         yield ""
-    for chapter in contents.chapters:
-        yield from _chapter(chapter)
+
+
+def _in_a_line(chapter: Chapter) -> list[str]:
+    return [f"[{chapter.paper}]({chapter.paper}.md)", *(" ".join(claims) for claims in chapter.claims.values())]
 
 
 def _brief(finding: Finding) -> tuple[str, ...]:
@@ -47,9 +62,9 @@ def _brief(finding: Finding) -> tuple[str, ...]:
 
 
 def _chapter(chapter: Chapter) -> Iterator[str]:
-    yield f"## {chapter.paper}"
+    yield f"# {chapter.paper}"
     yield ""
-    yield f"{chapter.title}."
+    yield f"{chapter.title}. [All papers](report.md)."
     yield ""
     if chapter.practice:
         yield "In practice:"
@@ -59,14 +74,14 @@ def _chapter(chapter: Chapter) -> Iterator[str]:
     for section in chapter.sections:
         yield from _section(section)
     if chapter.errata:
-        yield f"### Errors in this paper ({chapter.paper})"
+        yield "## Errors in this paper"
         yield ""
         yield from _table(("", "the paper", "what is the case", "test"), [_erratum(each) for each in chapter.errata])
 
 
 def _section(section: Section) -> Iterator[str]:
     experiment = section.experiment
-    yield f"### {experiment.name}: {experiment.figure}"
+    yield f"## {experiment.name}: {experiment.figure}"
     yield ""
     yield experiment.set_up
     yield ""

@@ -8,17 +8,17 @@ from tamis_lab.experiment import Finding
 from tamis_lab.figures import draw_figures
 from tamis_lab.report.contents import Contents, gather
 from tamis_lab.report.html import as_html
-from tamis_lab.report.markdown import as_markdown
+from tamis_lab.report.markdown import markdown_pages
 from tamis_lab.results import Results
 
 __all__ = ["write_report"]
 
 
 def write_report(results: Results) -> tuple[list[Path], list[Finding]]:
-    """Write report.html, report.md and findings.json; return the two pages and the findings."""
+    """Write report.html, the Markdown pages and findings.json; return the pages and the findings."""
     contents = gather(results)
     _draw_missing(contents, results)
-    pages = {"report.html": as_html(contents), "report.md": as_markdown(contents)}
+    pages = {"report.html": as_html(contents), **markdown_pages(contents)}
     for name, text in pages.items():
         (results.directory / name).write_text(text, encoding="utf-8")
     results.write_findings(contents.findings)
