@@ -14,6 +14,7 @@ import tamis
 from tests.spark.processes import Driver, Family
 from tests.spark.streams import Streams, call_patiently
 from tests.spark.test_cases import FILES, by_types, of_file, text_of
+from tests.spark.test_columns import ANSWERS, EVERY_FORM
 from tests.spark.test_spark_docs import check_one_verb, one_verb
 from tests.spark.trades import (
     EVENTS,
@@ -76,6 +77,10 @@ def test_the_one_verb_in_every_form(remote: Driver, tables: Tables) -> None:
 
 def test_the_page_runs_through_connect(remote: Driver) -> None:
     check_one_verb(remote.call("page", text=one_verb()))
+
+
+def test_a_column_of_a_wrong_type_is_an_error_through_connect(remote: Driver) -> None:
+    assert remote.call("page", text=EVERY_FORM).splitlines() == ANSWERS
 
 
 def test_tables_of_rules_through_connect(remote: Driver, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
+from tamis.model.arrow_types import check_columns
 from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.types import Form, Region
 from tamis.model.types.paths import MAX_DEPTH, is_path
@@ -31,6 +32,7 @@ __all__ = [
     "has_path",
     "id_kind",
     "id_type",
+    "leaf_names",
     "partitions_of",
     "quoted",
     "require",
@@ -132,6 +134,11 @@ def has_path(form: T.StructType, path: str) -> bool:
     )
 
 
+def leaf_names(form: T.StructType) -> list[str]:
+    """Return the names of the columns, with the fields inside of structs under their paths."""
+    return [field.name for field in _leaves(form)]
+
+
 def value_names(frame: DataFrame, schema: Schema) -> list[str]:
     """Return the columns of a DataFrame that the schema names, or into which one of its paths reaches.
 
@@ -162,10 +169,15 @@ def _is_entered(frame: DataFrame, name: str, schema: Schema) -> bool:
 def values_of(frame: DataFrame, schema: Schema, *, beside: Sequence[Column] = ()) -> DataFrame:
     """Return the columns of `value_names`, readable in Arrow, after the columns ``beside``.
 
-    They are called by number, for Spark resolves a name with a dot in it only where it is quoted.
+    They are called by number, for Spark resolves a name with a dot in it only where it is quoted. `TableError` if a
+    column has a type in which no value fits its attribute.
     """
-    values = [_readable(frame, name, schema) for name in value_names(frame, schema)]
-    return frame.select(*beside, *(value.alias(f"{VALUE}{i}") for i, value in enumerate(values)))
+    names = value_names(frame, schema)
+    values = [_readable(frame, name, schema).alias(f"{VALUE}{i}") for i, name in enumerate(names)]
+    readable = frame.select(*beside, *values)
+    types = [field.dataType for field in readable.schema.fields[len(beside) :]]
+    check_columns(arrow_form(T.StructType(list(map(T.StructField, names, types))), frame), schema)
+    return readable
 
 
 def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:
@@ -175,9 +187,13 @@ def _readable(frame: DataFrame, name: str, schema: Schema) -> Column:
         return F.call_function("ST_AsBinary", column)
     if isinstance(kind, T.VariantType):
         return column.cast("string")
-    if name in schema and schema[name].form is Form.VECTOR and isinstance(kind, T.ArrayType):
+    if name in schema and schema[name].form is Form.VECTOR and _is_of_numbers(kind):
         return column.cast("array<double>")
     return column
+
+
+def _is_of_numbers(kind: T.DataType) -> bool:
+    return isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)
 
 
 def _leaves(form: T.StructType, prefix: str = "", depth: int = 1) -> Iterator[T.StructField]:

@@ -60,6 +60,9 @@ class AttributeType(ABC):
     python_types: ClassVar[tuple[type, ...]] = ()
     #: The Arrow type in which text formats (JSON, CSV) hold a value.
     arrow_type: ClassVar[pa.DataType] = pa.string()
+    #: The kinds of Arrow columns (`model.arrow_types.column_kind`) in which a value of this type can be; None: any. A
+    #: class that does not name them itself has None, whatever it inherits.
+    arrow_kinds: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def canonical(self, value: object) -> Value:

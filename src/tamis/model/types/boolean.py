@@ -33,6 +33,7 @@ class Boolean(ScalarType):
     form: ClassVar[Form] = Form.NUMBER
     python_types: ClassVar[tuple[type, ...]] = (bool, np.bool_)
     arrow_type: ClassVar[pa.DataType] = pa.bool_()
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"boolean"})
 
     @property
     def domain(self) -> tuple[float, float]:

@@ -49,6 +49,7 @@ class Number(ScalarType):
     form: ClassVar[Form] = Form.NUMBER
     python_types: ClassVar[tuple[type, ...]] = (int, float, Decimal, np.number)
     arrow_type: ClassVar[pa.DataType] = pa.float64()
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"whole number", "number"})
 
     def __post_init__(self) -> None:
         if (self.lo is None) != (self.hi is None):

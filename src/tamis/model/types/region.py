@@ -53,6 +53,7 @@ class Region(AttributeType):
     name: ClassVar[str] = "region"
     form: ClassVar[Form] = Form.REGION
     python_types: ClassVar[tuple[type, ...]] = (shapely.Geometry,)
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"text", "binary", "list of numbers", "object"})
 
     def __post_init__(self) -> None:
         if self.z not in (None, "drop"):

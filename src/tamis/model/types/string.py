@@ -39,6 +39,11 @@ class String(ScalarType):
     python_types: ClassVar[tuple[type, ...]] = (str,)
 
     @property
+    def arrow_kinds(self) -> frozenset[str] | None:  # type: ignore[override]  # it depends on a field
+        """Text; any column if values of other types are read as their text."""
+        return None if self.coerce else frozenset({"text"})
+
+    @property
     def domain(self) -> tuple[float, float]:
         """The numbers that the first bytes of strings can be."""
         return 0.0, 2.0 ** (8 * KEY_BYTES)

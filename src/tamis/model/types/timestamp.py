@@ -51,6 +51,12 @@ class Timestamp(DiscreteType):
         except (ValueError, OSError, KeyError):
             raise SchemaError("", f"there is no time zone {self.zone!r}") from None
 
+    @property
+    def arrow_kinds(self) -> frozenset[str] | None:  # type: ignore[override]  # it depends on a field
+        """Moments as timestamps, text or microseconds; times without a zone only if the type has one."""
+        kinds = frozenset({"timestamp", "text", "whole number"})
+        return kinds if self.zone is None else kinds | {"timestamp without a zone"}
+
     def canonical(self, value: object) -> int:
         """Return microseconds since 1970 UTC."""
         return values.moment(value, self.zone)

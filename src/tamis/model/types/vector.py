@@ -33,6 +33,7 @@ class Vector(AttributeType):
     name: ClassVar[str] = "vector"
     form: ClassVar[Form] = Form.VECTOR
     arrow_type: ClassVar[pa.DataType] = pa.list_(pa.float64())
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"list of numbers"})
     python_types: ClassVar[tuple[type, ...]] = (np.ndarray,)
 
     def __post_init__(self) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.engine import Engine
-from tamis.errors import ModelError, UnknownSubscriptionError
-from tamis.model.schema import Schema
+from tamis.errors import EventError, ModelError, UnknownSubscriptionError
+from tamis.model.arrow_types import check_columns, column_kind
+from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.tables import EventTable
 from tamis.spark.functions.worker_task import WorkerTask
 from tamis.spark.matching.matching import by_namespace, events_of, opened
@@ -44,13 +45,19 @@ class Lookup(WorkerTask):
         return opened(f"{self.location}/{chosen.version}", chosen.now)
 
     def events(self, rows: pa.RecordBatch, engine: Engine) -> EventTable:
-        """Return the attributes among the columns of rows."""
-        schema = (
-            engine.schema if self.schema is None else engine.schema.extended(dict(Schema.from_json(self.schema)), "")
-        )
-        starts = {path[:at] for path in schema for at, character in enumerate(path) if character == "."}
-        names = [name for name in rows.schema.names if name in schema or name in starts]
-        return EventTable.of(rows.select(names), schema)
+        """Return the attributes among the columns of rows; an error if there are none, or if one does not fit."""
+        schema = self.event_schema(engine)
+        names = _attribute_columns(rows.schema, schema)
+        if not names:
+            raise ModelError(f"no column of the events is in the schema (columns: {', '.join(rows.schema.names)})")
+        values = rows.select(names)
+        check_columns(values.schema, schema)
+        return EventTable.of(values, schema)
+
+    def event_schema(self, engine: Engine) -> Schema:
+        """Return the schema of the rules, extended by the attributes that the caller declared."""
+        declared = {} if self.schema is None else dict(Schema.from_json(self.schema))
+        return engine.schema.extended(declared, "the schema given to matcher")
 
     def by_namespace(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
         """Yield each namespace and its rows, None for all of them."""
@@ -66,6 +73,14 @@ class Lookup(WorkerTask):
                 f"the events have no column {self.namespace_column!r} (namespace_column); they have {columns}"
             )
         return rows.column(self.namespace_column).cast(pa.string()).fill_null(self.namespace)
+
+
+def _attribute_columns(columns: pa.Schema, schema: Schema) -> list[str]:
+    """Return the columns that a schema names, or into which one of its paths reaches; all text if it asks for that."""
+    joins = ALL_STRINGS in schema and ALL_STRINGS not in columns.names
+    texts = {field.name for field in columns if joins and column_kind(field.type) == "text"}
+    starts = {path[:at] for path in schema for at, character in enumerate(path) if character == "."}
+    return [name for name in columns.names if name in schema or name in starts or name in texts]
 
 
 def matching_ids(lookup: Lookup, kind: str) -> Callable[[pa.Array], pa.Array]:
@@ -96,24 +111,26 @@ def explained(lookup: Lookup) -> Callable[[pa.Array, pa.Array], pa.Array]:
     """Return a function from rows and ids to the reason why a row matches a subscription or does not."""
 
     def explain(rows: pa.Array, ids: pa.Array) -> pa.Array:
-        engine = lookup.engine()
-        column = lookup.namespaces(pa.RecordBatch.from_struct_array(rows))
+        engine, batch = lookup.engine(), pa.RecordBatch.from_struct_array(rows)
+        column = lookup.namespaces(batch)
         namespaces = [lookup.namespace] * len(rows) if column is None else column.to_pylist()
-        questions = zip(rows.to_pylist(), ids.to_pylist(), namespaces, strict=True)
+        values = batch.select(_attribute_columns(batch.schema, lookup.event_schema(engine)))
+        questions = zip(values.to_pylist(), ids.to_pylist(), namespaces, strict=True)
         reasons = [_reason(engine, row, id, namespace) for row, id, namespace in questions]
         return pa.array(reasons, pa.string())
 
     return explain
 
 
-def _reason(engine: Engine, row: dict[str, Any], id: str | int | None, namespace: str) -> str | None:
+def _reason(engine: Engine, event: dict[str, Any], id: str | int | None, namespace: str) -> str | None:
     if id is None:
         return None
-    event = {name: value for name, value in row.items() if name in engine.schema}
     try:
         return str(engine.explain(event, id, namespace=namespace))
     except UnknownSubscriptionError:
         return None
+    except EventError as error:  # an event that is in quarantine
+        return str(error)
 
 
 def table_function(lookup: Lookup, event_id: str, event_id_type: str, kind: str) -> type:

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,17 @@ from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.model.types import AttributeType, String
 from tamis.model.values import moment
-from tamis.spark.columns import arrow_form, has_path, id_kind, quoted, require, schema_of, value_names, values_of
+from tamis.spark.columns import (
+    arrow_form,
+    has_path,
+    id_kind,
+    leaf_names,
+    quoted,
+    require,
+    schema_of,
+    value_names,
+    values_of,
+)
 from tamis.spark.matching.matching import EVENT, NAMESPACE, PAYLOAD, MatchTask, check_batches, match_batches
 from tamis.spark.matching.scratch import scratch_location
 from tamis.spark.running.failures import explaining_workers
@@ -73,22 +83,26 @@ def match(
     now
         The moment that decides which subscriptions have ended; the present when not given.
     strict
-        Without a schema, an attribute that rules of a DataFrame name and that has no column in the events is missing in
-        every event, as in a table that `tamis.Engine.match_table` matches; a warning names it. True: such rules are
-        refused.
+        An attribute that has no column in the events is missing in every event, as in a table that
+        `tamis.Engine.match_table` matches. A warning names such attributes of rules in a DataFrame without ``schema``;
+        of a schema or a snapshot, only those that resemble a column. True: they are refused.
     work
         A directory or URI that all executors can read: where the index of a DataFrame lies until this process ends.
         When not given, a temporary directory of this machine, which is enough if the executors run there, too.
 
-    An event whose values do not fit the schema matches nothing; `check_events` tells which and why. The version
-    is fixed here: what is published later is seen by later calls, and by `match_stream` as it runs.
+    An event whose values do not fit the schema matches nothing; `check_events` tells which and why. A column of a type
+    in which no value can fit is an error. The version is fixed here: what is published later is seen by later calls,
+    and by `match_stream` as it runs.
     """
     payload = payload_of(events, payload, event_id, metadata)
     require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
+    declared = schema
     if isinstance(subscriptions, DataFrame):
         schema, subscriptions = _indexed_for(events, subscriptions, schema, strict, work)
     version = snapshot.version_at(subscriptions)
     plan = MatchPlan(events, version, schema, event_id, namespace, namespace_column, payload, metadata=metadata)
+    if declared is schema:  # otherwise `_indexed_for` looked at what the rules name
+        plan.check_absent(strict=strict)
     return plan.deliveries(moment_of(now))
 
 
@@ -136,6 +150,18 @@ class MatchPlan:
         self._namespace_column = namespace_column
         self._payload = payload
         self._ids = T.LongType() if id_kind(self._manifest, version) == "long" else T.StringType()
+
+    def check_absent(self, *, strict: bool) -> None:
+        """Warn of attributes without a column that resemble a column; refuse all without a column if ``strict``."""
+        form = self._events.schema
+        absent = [name for name in self._schema if name != ALL_STRINGS and not has_path(form, name)]
+        columns = [name for name in leaf_names(form) if name not in self._schema and name != self._event_id]
+        near = _resembling(absent, columns)
+        if absent and strict:
+            names = _listed(absent, near)
+            raise TableError(f"attributes without a column in the events: {names}; add them, or leave out strict=True")
+        if near:
+            _warn_of_absent("the schema has", _listed(list(near), near), "rename the columns")
 
     def deliveries(self, now: int | None, *, rejects: bool = False) -> DataFrame:
         """Return the deliveries; with ``rejects`` also the bad events, which have a ``reason``.
@@ -211,19 +237,30 @@ def _indexed_for(
             raise
     version = indexed(rules, learned, work)
     if absent:
-        _warn_of_absent(absent, shown)
+        names = _listed(absent, _resembling(absent, list(shown)))
+        remedy = "give strict=True to refuse such rules, or a schema that declares the attributes"
+        _warn_of_absent("rules name", names, remedy)
     return learned, version
 
 
-def _warn_of_absent(names: Sequence[str], columns: Schema) -> None:
-    """Warn once that rules name attributes which no event has; one that resembles a column may be a typing error."""
-    near = {name: difflib.get_close_matches(name, columns, n=1, cutoff=0.8) for name in names}
-    likely = sorted(names, key=lambda name: not near[name])  # stable: what may be an error comes first
-    named = [f"{name!r} (did you mean {near[name][0]!r}?)" if near[name] else repr(name) for name in likely[:_NAMED]]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+def _resembling(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """Return the names that resemble a column, each with that column."""
+    folded = {column.casefold(): column for column in columns}
+    near = {name: difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.8) for name in names}
+    return {name: folded[matches[0]] for name, matches in near.items() if matches}
+
+
+def _listed(names: Sequence[str], near: Mapping[str, str]) -> str:
+    """Return names for a message; one that resembles a column may be a typing error and comes first."""
+    likely = sorted(names, key=lambda name: name not in near)  # stable
+    shown = [f"{name!r} (did you mean {near[name]!r}?)" if name in near else repr(name) for name in likely[:_NAMED]]
+    return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _warn_of_absent(source: str, names: str, remedy: str) -> None:
+    """Warn of attributes that no event has."""
     warnings.warn(
-        f"rules name attributes without a column in the events, which count as missing in every event: "
-        f"{', '.join(named)}{more}; give strict=True to refuse such rules, or a schema that declares the attributes",
+        f"{source} attributes without a column in the events, which count as missing in every event: {names}; {remedy}",
         UserWarning,
         stacklevel=_calls_here(),
     )

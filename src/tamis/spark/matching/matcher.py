@@ -45,6 +45,7 @@ def matcher(
     now: object = None,
     pins: str | Path | None = None,
     metrics: str | None = None,
+    strict: bool = False,
     work: str | Path | None = None,
 ) -> Matcher:
     """Return a matcher for subscriptions in a snapshot, a DataFrame or a table.
@@ -68,12 +69,16 @@ def matcher(
     metrics
         A name under which `Matcher.match` counts ``rows``, the observed metrics ``NAME_events`` and ``NAME_deliveries``
         that listeners and ``StreamingQuery.lastProgress`` show. Matchers in one query need different names.
+    strict
+        As in `match`.
     work
         Where the index of a DataFrame or a table lies, as in `match`.
     """
     chosen = payload if isinstance(payload, str) else tuple(payload)
     pinned_at = None if pins is None else absolute_location(pins)
-    settings = Matcher("", event_id, chosen, namespace, namespace_column, schema, now, pinned_at, metrics, metadata)
+    settings = Matcher(
+        "", event_id, chosen, namespace, namespace_column, schema, now, pinned_at, metrics, metadata, strict
+    )
     if isinstance(rules, DataFrame):
         return settings.at(indexed(rules, _demanded(schema, "a DataFrame"), work))
     if isinstance(rules, str) and _is_table(rules):
@@ -105,6 +110,7 @@ class Matcher:
     pins: str | None
     metrics: str | None = None
     metadata: bool = False
+    strict: bool = False
 
     def at(self, location: str | Path) -> Matcher:
         """Return the matcher for the rules at a location."""
@@ -114,7 +120,8 @@ class Matcher:
         """Return (event_id, subscription_id), payload and metadata for every subscription that matches an event.
 
         On a stream each micro-batch meets one version, the newest when it is first run, and the same one when it runs
-        again. An event whose values do not fit the schema matches nothing; `split` tells which.
+        again. An event whose values do not fit the schema matches nothing; `split` tells which. A column of a type in
+        which no value can fit is an error; an attribute without a column is missing in every event.
         """
         named = [self.namespace_column] if self.namespace_column else []
         payload = payload_of(events, self.payload, self.event_id, self.metadata)
@@ -124,6 +131,7 @@ class Matcher:
         namespaces = (self.namespace, self.namespace_column)
         counted = self._counted(events, "events")
         plan = MatchPlan(counted, version, self.schema, self.event_id, *namespaces, payload, pins, self.metadata)
+        plan.check_absent(strict=self.strict)
         now = None if pins is not None and self.now is None else moment_of(self.now)
         return self._counted(plan.deliveries(now), "deliveries")
 

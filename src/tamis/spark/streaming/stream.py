@@ -63,6 +63,7 @@ def match_stream(
     now: object = None,
     trigger: dict[str, Any] | None = None,
     sink: str | None = None,
+    strict: bool = False,
 ) -> StreamingQuery:
     """Start matching a streaming DataFrame against the newest version in ``directory``, batch by batch.
 
@@ -100,6 +101,9 @@ def match_stream(
         sink,
         None if now is None else moment_of(now),
     )
+    plan = MatchPlan(events, newest, schema, event_id, namespace, namespace_column, payload)
+    plan.check_absent(strict=strict)
+    plan.deliveries(None, rejects=True)  # says at once which column does not fit its attribute
     writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", log)
     return (writer.trigger(**trigger) if trigger else writer).start()
 

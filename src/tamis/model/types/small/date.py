@@ -29,6 +29,7 @@ class Date(DiscreteType):
 
     name: ClassVar[str] = "date"
     python_types: ClassVar[tuple[type, ...]] = (dt.date,)
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"whole number", "text", "date"})
     first: ClassVar[int] = (dt.date.min - _EPOCH).days
     last: ClassVar[int] = (dt.date.max - _EPOCH).days
 

@@ -24,6 +24,7 @@ class Decimal(DiscreteType):
 
     scale: int = 2
     name: ClassVar[str] = "decimal"
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"whole number", "number", "text"})
     first: ClassVar[int] = -_MOST
     last: ClassVar[int] = _MOST
 

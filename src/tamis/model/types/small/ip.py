@@ -26,6 +26,7 @@ class Ip(DiscreteType):
     """
 
     name: ClassVar[str] = "ip"
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"text"})
     python_types: ClassVar[tuple[type, ...]] = (ipaddress.IPv4Address, ipaddress.IPv6Address)
     first: ClassVar[int] = 0
     last: ClassVar[int] = _VERSION_4 + 2**128 - 1

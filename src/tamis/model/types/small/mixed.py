@@ -32,6 +32,7 @@ class Mixed(ScalarType):
 
     name: ClassVar[str] = "mixed"
     form: ClassVar[Form] = Form.TEXT
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"boolean", "whole number", "number", "text", "timestamp"})
 
     def canonical(self, value: object) -> str:
         """Return the kind and the value as text.

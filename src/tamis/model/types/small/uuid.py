@@ -26,6 +26,7 @@ class Uuid(String):
     """A UUID, however it is written: upper case, braces and ``urn:uuid:`` make no difference."""
 
     name: ClassVar[str] = "uuid"
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"text", "binary"})
     form: ClassVar[Form] = Form.TEXT
     python_types: ClassVar[tuple[type, ...]] = (uuid.UUID,)
 

@@ -42,6 +42,7 @@ class Version(ScalarType):
     """A semantic version such as 1.4.0 or 2.0.0-rc.1; the build after a ``+`` is ignored in the order."""
 
     name: ClassVar[str] = "version"
+    arrow_kinds: ClassVar[frozenset[str] | None] = frozenset({"text"})
     form: ClassVar[Form] = Form.TEXT
 
     @property

@@ -1,0 +1,124 @@
+"""Columns that do not fit the rules: a wrong type is an error in every form, an absent column is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.errors import ModelError, TableError
+from tamis.spark import check_events, match, match_stream, matcher, write_snapshot
+from tests.spark.test_match import accepted
+
+SCHEMA = tamis.Schema({"symbol": tamis.String(), "price": tamis.Number(), "detail.state": tamis.String()})
+RULES = [("ibm", "symbol = 'IBM' AND price < 100"), ("high", "price > 50"), ("on", "detail.state = 'on'")]
+
+#: Runs in any session, classic or Connect; prints a line for each form of the matcher.
+EVERY_FORM = """
+from tamis import Number, Schema
+from tamis.spark import matcher
+
+rules = spark.createDataFrame([("high", "price > 50")], "id string, filter string")
+m = matcher(rules, schema=Schema({"price": Number()}))
+m.register(spark, "alerts_on_columns", event_id_type="int")
+for name, price in {"text": "'60'", "struct": "named_struct('value', 60)", "number": "60"}.items():
+    spark.sql(f"SELECT 1 AS event_id, {price} AS price").createOrReplaceTempView("events_on_columns")
+    events = spark.table("events_on_columns")
+    forms = {
+        "match": lambda: events.transform(m.match).count(),
+        "split": lambda: m.split(events)[1].count(),
+        "ids": lambda: len(events.select(m.ids()).first()[0]),
+        "sql": lambda: spark.sql("SELECT * FROM alerts_on_columns(TABLE(events_on_columns))").count(),
+    }
+    for form, run in forms.items():
+        try:
+            answer = run()
+        except Exception as error:
+            answer = "attribute 'price' is a number, but its column has the type" in str(error)
+        print(name, form, answer)
+"""
+ANSWERS = [f"{name} {form} True" for name in ("text", "struct") for form in ("match", "split", "ids", "sql")]
+ANSWERS += ["number match 1", "number split 0", "number ids 1", "number sql 1"]
+
+
+def events(spark: Any, *columns: str) -> Any:
+    return spark.createDataFrame([(1,)], "event_id int").selectExpr("event_id", *columns)
+
+
+@pytest.fixture(scope="module")
+def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("columns")
+    write_snapshot(accepted(spark, RULES, SCHEMA), place, schema=SCHEMA)
+    return place
+
+
+def test_a_column_of_a_wrong_type_is_an_error_in_every_form(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(EVERY_FORM, "columns", "exec"), {"spark": spark})
+    assert capsys.readouterr().out.splitlines() == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        (["'60' AS price"], "'price' is a number, but its column has the type 'string'.*; cast the column, or declare"),
+        (["60 AS price", "5 AS symbol"], "'symbol' is a string, but its column has the type 'int32'"),
+        (["60 AS price", "named_struct('state', 1) AS detail"], "'detail.state' is a string, .*'int32'"),
+        (["parse_json('5') AS price"], "'price' is a number, but its column has the type 'string'"),
+    ],
+)
+def test_the_error_names_attribute_type_and_next_step(
+    spark: Any, directory: Path, columns: list[str], problem: str
+) -> None:
+    with pytest.raises(Exception, match=f"(?i){problem}"):
+        matcher(directory).match(events(spark, *columns))
+
+
+def test_checks_and_streams_refuse_the_column_before_they_start(spark: Any, directory: Path, tmp_path: Path) -> None:
+    wrong = events(spark, "'60' AS price")
+    with pytest.raises(TableError, match="attribute 'price' is a number"):
+        check_events(wrong, schema=SCHEMA)
+    wrong.write.parquet(str(tmp_path / "source"))
+    stream = spark.readStream.schema(wrong.schema).parquet(str(tmp_path / "source"))
+    with pytest.raises(TableError, match="attribute 'price' is a number"):
+        match_stream(stream, directory, output=tmp_path / "output", checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(TableError, match="attribute 'price' is a number"):
+        matcher(directory).match(stream)
+
+
+def test_attributes_without_a_column_are_named(spark: Any, directory: Path) -> None:
+    frame = events(spark, "60 AS price", "'IBM' AS Symbols")
+    absent = r"the schema has attributes without a column .*: 'symbol' \(did you mean 'Symbols'\?\); rename the columns"
+    with pytest.warns(UserWarning, match=absent) as noted:
+        deliveries = matcher(directory).match(frame)
+    assert [warning.filename for warning in noted] == [__file__]
+    assert [row["subscription_id"] for row in deliveries.collect()] == ["high"]
+    with pytest.warns(UserWarning, match=absent):
+        match(frame, directory, schema=SCHEMA)
+    for refuse in (lambda: matcher(directory, strict=True).match(frame), lambda: match(frame, directory, strict=True)):
+        with pytest.raises(TableError, match=r"'symbol' \(did you mean 'Symbols'\?\), 'detail.state'; add them"):
+            refuse()
+    matcher(directory).match(events(spark, "60 AS price"))  # absent on purpose: a warning would fail this test
+
+
+def test_a_column_of_ids_without_any_attribute_is_an_error(spark: Any, directory: Path) -> None:
+    with pytest.raises(Exception, match="no column of the events is in the schema .columns: event_id, other"):
+        events(spark, "1 AS other").select(matcher(directory).ids()).collect()
+    with pytest.raises(ModelError, match="no column of the events is in the schema"):
+        matcher(directory).match(events(spark, "1 AS other"))
+
+
+def test_columns_read_structs_and_all_text_as_match_does(spark: Any) -> None:
+    schema = tamis.Schema({"detail.state": tamis.String(), "*": tamis.String(), "price": tamis.Number()})
+    rules = spark.createDataFrame(
+        [("s", "detail.state = 'on'"), ("k", "\"*\" ILIKE '%lamp%'")], "id string, filter string"
+    )
+    m = matcher(rules, schema=schema)
+    form = "event_id int, detail struct<state: string>, name string, price double"
+    frame = spark.createDataFrame([(1, ("on",), "A Lamp", 1.0), (2, ("off",), "x", float("nan"))], form)
+    answers = frame.select("event_id", m.ids().alias("who"), m.explain("s").alias("why")).orderBy("event_id").collect()
+    assert [row["who"] for row in answers] == [["k", "s"], None]
+    assert answers[0]["why"].startswith("match: subscription 's'")
+    assert answers[1]["why"].startswith("attribute 'price': NaN")
+    assert sorted(row["subscription_id"] for row in m.match(frame).collect()) == ["k", "s"]
