@@ -69,3 +69,24 @@ def test_every_area_has_files_tests_and_mutations(mutants: ModuleType) -> None:
     assert {area for area, _ in drawn} == set(mutants.AREAS)
     for _, mutation in drawn:
         ast.parse(mutation.applied((ROOT / mutation.path).read_bytes()))
+
+
+def test_a_test_that_fails_anyway_is_left_out(
+    mutants: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two tests the first always fails; the second one judges, and survivors are seen in spite of the first."""
+    (tmp_path / "x.py").write_text(SOURCE, encoding="utf-8")
+    copied = object.__new__(mutants.Copy)
+    copied.root, copied.failing_anyway = tmp_path, []
+
+    def failure(tests: list[str]) -> str:
+        is_mutated = (tmp_path / "x.py").read_text(encoding="utf-8") != SOURCE
+        failing = ["always", *(["judge"] if is_mutated and is_noticed else [])]
+        return next((test for test in failing if test not in copied.failing_anyway), "")
+
+    monkeypatch.setattr(copied, "failure", failure)
+    monkeypatch.setattr(mutants, "stages", lambda *_: [["tests"]])
+    mutation = mutants.mutations(Path("x.py"), SOURCE)[0]
+    for is_noticed, verdict in ((True, "killed by judge"), (False, "SURVIVED")):
+        assert copied.verdict("kernels", mutation) == verdict
+    assert copied.failing_anyway == ["always"]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tamis
 from tamis.algebra.compiling import compile_source
+from tamis.algebra.compiling_texts import compile_texts
 from tamis.engine import shelf as shelf_module
 from tamis.engine.namespace import Namespace
 from tamis.engine.shelf import MergeAtOnce, Merging, Shelf
+from tamis.engine.text_batch import LazyBatch, text_batches
 from tamis.index.packed.core import PackedCore
 from tamis.index.packed.matcher import PackedMatcher
 from tamis.index.protocols import Mergeable
@@ -122,6 +126,73 @@ def test_a_renewal_that_a_table_of_boxes_overtook_lapses(few_dead: int) -> None:
     shelf.add_boxes(SubscriptionTable.from_boxes(["x"], np.array([[0.0]]), np.array([[5000.0]]), [900]), [900])
     shelf.install(plan)
     assert shelf.match({"x": 399.5}) == [400, 900]
+
+
+def half_dead_shelf() -> Shelf:
+    """Return a shelf of 400 subscriptions of which 300 have left, 100 more than make a renewal pay."""
+    shelf = new_shelf(MergeWhenAsked())
+    shelf.add([ask(f"x < {id}", id) for id in range(1, 401)])
+    for id in range(1, 301):
+        shelf.remove(id)
+    return shelf
+
+
+def test_a_renewal_that_a_table_of_texts_overtook_lapses(few_dead: int) -> None:
+    shelf, texts = half_dead_shelf(), ["x < 5000", "x < 6000"]
+    plan = shelf.plan_merge()
+    assert plan is not None
+    plan.run()
+    table = SubscriptionTable.from_arrow(pa.table({"id": [900, 901], "filter": texts}))
+    (batch,) = text_batches(table, [900, 901], compile_texts(texts, SCHEMA)).values()
+    shelf.add_texts(batch, lambda record: pytest.fail(f"{record} was compiled again"))
+    shelf.install(plan)
+    assert shelf.match({"x": 399.5}) == [400, 900, 901]
+    assert shelf.now.n_dead == 300
+
+
+def test_a_renewal_repeats_lazy_additions(few_dead: int) -> None:
+    shelf, lazy = half_dead_shelf(), [ask("x < 5000", 900), ask("x < 6000", 901)]
+    plan = shelf.plan_merge()
+    assert plan is not None
+    plan.run()
+    shelf.add_lazy(LazyBatch([900, 901], [], list(enumerate(lazy)), lazy.__getitem__))
+    shelf.install(plan)
+    assert shelf.match({"x": 399.5}) == [400, 900, 901]
+    assert shelf.now.n_dead == 0
+
+
+def test_a_renewal_lapses_when_another_is_planned(few_dead: int) -> None:
+    shelf = half_dead_shelf()
+    old = shelf.plan_merge()
+    assert old is not None
+    old.run()
+    new = shelf.plan_merge()
+    assert new is not None
+    shelf.add([ask("x < 5000", 900)])
+    before = shelf.now
+    shelf.install(old)
+    assert shelf.now is before
+    new.run()
+    shelf.install(new)
+    assert shelf.now is not before
+    assert shelf.match({"x": 399.5}) == [400, 900]
+
+
+def test_a_subscription_ends_at_its_moment() -> None:
+    shelf = new_shelf()
+    shelf.add([replace(ask("x < 9", id), expires=end) for id, end in ((1, 100), (2, 101), (3, None))])
+    for moment, ids in ((99, [1, 2, 3]), (100, [2, 3]), (100, [2, 3]), (500, [3])):
+        shelf.expire(moment)
+        assert shelf.match({"x": 0.0}) == ids
+
+
+@pytest.mark.parametrize(("most", "n_events"), [(None, 4), (1, 1), (2, 1), (3, 3), (5, 3), (6, 4), (99, 4)])
+def test_a_bounded_answer_ends_with_the_event_that_reaches_the_bound(most: int | None, n_events: int) -> None:
+    shelf = new_shelf()
+    shelf.add([ask(f"x < {limit}", limit) for limit in (1, 2, 3)])
+    events = EventTable.of({"x": np.array([1.5, 5.0, 0.5, 2.5])}, SCHEMA)
+    wanted = [[2, 3], [], [1, 2, 3], [3]]
+    assert shelf.match_table(events, most) == wanted[:n_events]
 
 
 def test_many_are_added_all_or_none() -> None:

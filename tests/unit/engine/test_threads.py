@@ -66,6 +66,15 @@ def test_the_parts_are_matched_at_the_same_time() -> None:
     assert rows.tolist() == [*range(300), *range(300)]
 
 
+@pytest.mark.parametrize("n", [769, 770, 1_023])
+def test_a_table_that_cannot_be_divided_evenly_is_matched_whole(n: int) -> None:
+    engine = Engine(Schema({"x": Number()}))
+    engine.subscribe_boxes(["x"], np.arange(float(n))[:, None], np.arange(float(n))[:, None])
+    matches = engine.match_table({"x": np.arange(float(n))}, threads=3)
+    assert matches.offsets.tolist() == list(range(n + 1))
+    assert matches.rows.tolist() == list(range(n))
+
+
 def test_a_small_table_needs_no_second_thread() -> None:
     caller = threading.current_thread()
 

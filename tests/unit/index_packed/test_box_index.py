@@ -7,11 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.index.packed.boxes import coding
+from tamis.index.packed.boxes import coding, matching
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
 from tamis.index.packed.boxes.matching import BoxReader
 from tamis.index.packed.boxes.outputs import Outputs
+from tamis.kernels import directory as at
 from tamis.kernels.boxes.match import make_scratch, match_events
 from tamis.kernels.boxes.quantise import ANY_VALUE
 from tests.unit.kernels.naive_boxes import fast_match, naive_match, nasty_boxes, nasty_events
@@ -369,6 +370,102 @@ def test_read_only_and_strided_events_need_no_new_kernel():
     assert len(match_events.signatures) == forms
     with pytest.raises(ValueError):
         index.match_point(np.zeros(3))
+
+
+# ---- kinds of segments, and chunks of tables
+
+
+def sparse_boxes(rng, n):
+    """Return boxes that constrain two of nine axes, and what free sides they have elsewhere."""
+    lo, hi = np.full((n, 9), -INF), np.full((n, 9), INF)
+    for row in range(n):
+        axes = rng.choice(9, 2, replace=False)
+        lo[row, axes] = rng.random(2) * 0.7
+        hi[row, axes] = lo[row, axes] + 0.3
+    return lo, hi
+
+
+def test_one_event_meets_bitmaps_beside_other_segments():
+    rng = np.random.default_rng(4)
+    lo, hi = sparse_boxes(rng, 3_600)
+    index = BoxIndex(9, (at.TREE,))
+    for number, layout in enumerate((at.TREE, at.PAIRS, at.BITMAPS)):
+        part = np.arange(1_200 * number, 1_200 * (number + 1))
+        index._parts._layouts = (at.TREE, layout) if layout == at.PAIRS else (layout,)
+        index.add_boxes(lo[part], hi[part], part.astype(np.int32))
+    assert [segment["layout"] for segment in index.statistics()["segments"]] == ["tree", "pairs", "bitmaps"]
+    points = rng.random((12, 9))
+    agrees(index, lo, hi, points, points)
+
+
+@pytest.mark.parametrize("layouts", [(at.TREE, at.PAIRS), (at.BITMAPS,)], ids=["pairs", "bitmaps"])
+def test_the_events_of_later_chunks_keep_their_own_rows(layouts, monkeypatch):
+    monkeypatch.setattr(matching, "_CHUNK", 16)
+    rng = np.random.default_rng(5)
+    lo, hi = sparse_boxes(rng, 2_000)
+    index = BoxIndex(9, layouts)
+    index.add_boxes(lo, hi, np.arange(2_000, dtype=np.int32))
+    points = rng.random((50, 9))
+    points[:30] += 5.0  # no box is there
+    agrees(index, lo, hi, points, points)
+    met = np.zeros(50, np.bool_)
+    index.meet_points(points, points, met, index.snapshot)
+    assert met.tolist() == [bool(fast_match(lo, hi, point, point)) for point in points]
+    assert met[30:].any()
+    assert not met.all()
+
+
+def test_staged_rows_survive_a_larger_buffer(monkeypatch):
+    """Events of a large tree whose answers are long are staged; the buffer for that begins small."""
+    for name, value in (("_MANY", 8), ("_LARGE", 100), ("_SHORT", 0.0), ("_FIRST_ROOM", 64)):
+        monkeypatch.setattr(matching, name, value)
+    rng = np.random.default_rng(6)
+    lo = rng.random((2_000, 2))
+    index = BoxIndex(2, (at.TREE,))
+    index.add_boxes(lo, lo + 0.5, np.arange(2_000, dtype=np.int32))
+    points = rng.random((60, 2)) * 1.5
+    agrees(index, lo, lo + 0.5, points, points)
+
+
+# ---- parts
+
+
+def test_compaction_joins_all_segments():
+    lo = np.arange(2_700.0)[:, None]
+    index = BoxIndex(1)
+    for part in (np.arange(1_500), np.arange(1_500, 2_700)):
+        index.add_boxes(lo[part], lo[part], part.astype(np.int32))
+    assert sorted(index.compact().tolist()) == list(range(2_700))
+    assert len(index.statistics()["segments"]) == 1
+
+
+def test_a_row_that_leaves_during_a_merge_stays_away_although_the_delta_was_flushed():
+    """A flush leaves the segments of a planned merge alone: they are about to be replaced."""
+    index = BoxIndex(1)
+    for number in range(5):
+        rows = np.arange(1_100 * number, 1_100 * (number + 1), dtype=np.int32)
+        index.add_boxes(np.zeros((1_100, 1)), np.ones((1_100, 1)), rows)
+    more = np.arange(5_500, 5_500 + 1_400, dtype=np.int32)
+    for rows in np.split(more, 2):
+        index.add_boxes(np.zeros((700, 1)), np.ones((700, 1)), rows)
+    plan = index.plan_merge()
+    plan.run()
+    index._parts.flush(absorb=16_384)
+    index.remove(np.array([3], np.int32))
+    assert index.install(plan)
+    index.check_invariants()
+    assert [len(index), 3 in matches(index, [0.5])] == [6_899, False]
+    assert [segment["dead"] for segment in index.statistics()["segments"]].count(0) == 1
+
+
+def test_a_delta_learns_the_axes_of_later_boxes():
+    index = BoxIndex(3)
+    index.add_boxes(np.array([[0.0, -INF, -INF]]), np.array([[9.0, INF, INF]]), np.array([0], np.int32))
+    index.add_boxes(np.array([[1.0, 2.0, -INF]]), np.array([[5.0, 6.0, INF]]), np.array([1], np.int32))
+    index.add_boxes(np.array([[1.0, -INF, 7.0]]), np.array([[5.0, INF, 8.0]]), np.array([2], np.int32))
+    assert matches(index, [3.0, 3.0, 7.5]) == [0, 1, 2]
+    assert matches(index, [3.0, 0.0, 7.5]) == [0, 2]
+    assert matches(index, [3.0, 3.0, 0.0]) == [0, 1]
 
 
 # ---- saving

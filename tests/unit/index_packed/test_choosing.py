@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tamis.errors import SnapshotError
 from tamis.index.packed.boxes import choosing
 from tamis.index.packed.boxes.box_index import BoxIndex
 from tamis.kernels import directory as at
+from tamis.kernels.bitmaps import order
 from tamis_bench.workloads.boxes import make_boxes
 
 
@@ -115,3 +117,32 @@ def test_only_the_given_layouts_are_used():
     work = make_boxes("dense20", 5_000, 1)
     for layouts, name in (((at.TREE,), "tree"), ((at.TREE, at.PAIRS), "tree"), ((at.BITMAPS,), "bitmaps")):
         assert layout_of(index_of(work.lo, work.hi, layouts)) == name
+
+
+def test_a_quarter_of_a_sample_of_recent_events_is_enough():
+    recent = choosing.RecentEvents()
+    recent.note_some(np.ones((choosing._SAMPLE // 4 - 1, 2)))
+    assert not len(recent.sample(2))
+    recent.note([1.0, 1.0])
+    assert len(recent.sample(2)) == choosing._SAMPLE // 4
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        (order.SKIP, 0, "leads back"),
+        (order.SKIP, 1 << 20, "leads back, or beyond"),
+        (order.COLUMN, 20, "names a column"),
+        (order.DEPTH, 0, "without a parent"),
+        (order.LEAF, 7, "does not number"),
+        (order.STOP, 1, "do not hold each"),
+    ],
+)
+def test_saved_bitmaps_whose_walk_would_fail_are_refused(column, value, message):
+    work = make_boxes("dense20", 3_000, 1)
+    arrays = index_of(work.lo, work.hi, (at.BITMAPS,)).to_arrays()
+    nodes = arrays["segment0.nodes"] = arrays["segment0.nodes"].copy()
+    leaves = np.flatnonzero(nodes[:, order.LEAF] >= 0)
+    nodes[leaves[1], column] = value
+    with pytest.raises(SnapshotError, match=message):
+        BoxIndex.from_arrays(arrays)

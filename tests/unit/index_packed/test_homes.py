@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.errors import InvariantError
+from tamis.errors import InvariantError, SnapshotError
 from tamis.index.packed.boxes.box_index import BoxIndex
 
 
@@ -62,3 +62,27 @@ def test_a_snapshot_of_other_parts_is_noticed(index: BoxIndex) -> None:
     index._parts.flush()
     with pytest.raises(InvariantError, match="snapshot"):
         index.check_invariants()
+
+
+def test_rows_of_several_parts_leave_together(index: BoxIndex) -> None:
+    index.remove(np.array([7, 2_005, 8], np.int32))
+    assert len(index) == 2_005
+    assert index.match_points(np.array([[7.5], [2_005.5]]))[1].tolist() == []
+    index.check_invariants()
+
+
+def test_a_row_leaves_alone(index: BoxIndex) -> None:
+    index.remove_one(2_005)
+    assert len(index) == 2_007
+    index.check_invariants()
+    with pytest.raises(KeyError):
+        index.remove_one(2_005)
+
+
+@pytest.mark.parametrize("segment", ["segment0", "segment1"])
+def test_a_saved_row_that_is_named_twice_is_refused(index: BoxIndex, segment: str) -> None:
+    arrays = index.to_arrays()
+    rows = arrays[f"{segment}.rows"] = arrays[f"{segment}.rows"].copy()
+    rows[0] = rows[1] if segment == "segment0" else arrays["segment0.rows"][0]
+    with pytest.raises(SnapshotError, match="names a row twice"):
+        BoxIndex.from_arrays(arrays)

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tamis import Engine, Number, Schema, String, SubscriptionTable
+from tamis import Engine, Number, Region, Schema, String, SubscriptionTable
 from tamis.index.packed.axes import Axes
 from tamis.index.packed.boxes_of import open_constraints
 from tamis.index.packed.deciders import patterns as questions
+from tamis.index.packed.deciders.entries import Entries
 from tamis.index.packed.matcher import FEW
 from tamis.model.subscription import Like
 
@@ -96,3 +97,39 @@ def test_a_missing_value_that_is_asked_for_stays_open():
         "Values",
         "Like",
     ]
+
+
+GEOMETRY = [
+    "NOT S_CROSSES(way, LINESTRING(0 0, 9 9))",
+    "S_CROSSES(way, LINESTRING(0 0, 9 9))",
+    "S_INTERSECTS(way, POLYGON((0 0, 4 0, 4 4, 0 4, 0 0)))",
+    "S_DISJOINT(way, POLYGON((0 0, 4 0, 4 4, 0 4, 0 0)))",
+    "S_CROSSES(way, LINESTRING(0 0, 9 9)) AND venue LIKE '%a%'",
+]
+WAYS = [
+    *("POINT(1 1)", "POLYGON((1 1, 3 1, 3 3, 1 1))", "MULTIPOINT((1 1), (8 8))", None),
+    *("MULTIPOLYGON(((1 1, 2 1, 2 2, 1 1)), ((7 7, 8 7, 8 8, 7 7)))", "LINESTRING(0 5, 5 0)", "LINESTRING(8 1, 8 2)"),
+]
+
+
+def test_conditions_on_geometry_are_decided_for_tables_as_one_by_one():
+    """Points and polygons by arrays; geometry with several parts, and other functions, on raw values."""
+    schema = Schema({"way": Region(), "venue": String(), "price": Number()})
+    engines = [Engine(schema, matcher=matcher) for matcher in ("packed", "linear")]
+    for i in range(3 * FEW):
+        for engine in engines:
+            engine.subscribe(f"{GEOMETRY[i % len(GEOMETRY)]} AND price < {i % 90}", id=i)
+    events = {"way": WAYS, "venue": ["arca", None, "nyse", "arca", "arca", "xetra", None], "price": [1.0] * 7}
+    answers = [engine.match_table(events) for engine in engines]
+    assert [answers[0].of(i) for i in range(7)] == [answers[1].of(i) for i in range(7)]
+    assert [len(answers[0].of(i)) > 0 for i in range(7)] == [True, True, True, False, True, True, True]
+
+
+def test_entries_of_rows():
+    entries = Entries()
+    for row, boxes in ((3, 2), (4, 1), (9, 3)):
+        entries.append(row, [(number, False) for number in range(boxes)])
+    assert [entries.of(row) for row in (3, 4, 5, 9)] == [range(2), range(2, 3), range(3, 3), range(3, 6)]
+    rows, numbers = entries.of_rows(np.array([9, 4]))
+    assert rows.tolist() == [9, 9, 9, 4]
+    assert numbers.tolist() == [3, 4, 5, 2]
