@@ -26,6 +26,8 @@ SUBSYSTEMS = {
     "takeover": 6,
     "deadletters": 6,
     "bridges": 6,
+    "matching": 40,
+    "templates": 12,
 }
 
 BUGS: list[Bug] = [

@@ -143,4 +143,3 @@ def test_the_largest_number_that_is_taken_is_told(names: list[SubscriptionId]) -
     ids.append_many(names)
     assert ids.last_taken(range(1, 10)) == (8 if len(names) == 3 else 9)
     assert ids.last_taken(range(40, 60)) is None
-

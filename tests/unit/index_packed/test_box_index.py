@@ -460,12 +460,11 @@ def test_a_row_that_leaves_during_a_merge_stays_away_although_the_delta_was_flus
 
 def test_a_delta_learns_the_axes_of_later_boxes():
     index = BoxIndex(3)
-    index.add_boxes(np.array([[0.0, -INF, -INF]]), np.array([[9.0, INF, INF]]), np.array([0], np.int32))
+    index.add_boxes(np.array([[0.0, -INF, 0.0]]), np.array([[9.0, INF, 9.0]]), np.array([0], np.int32))
     index.add_boxes(np.array([[1.0, 2.0, -INF]]), np.array([[5.0, 6.0, INF]]), np.array([1], np.int32))
-    index.add_boxes(np.array([[1.0, -INF, 7.0]]), np.array([[5.0, INF, 8.0]]), np.array([2], np.int32))
-    assert matches(index, [3.0, 3.0, 7.5]) == [0, 1, 2]
-    assert matches(index, [3.0, 0.0, 7.5]) == [0, 2]
-    assert matches(index, [3.0, 3.0, 0.0]) == [0, 1]
+    assert matches(index, [3.0, 3.0, 7.5]) == [0, 1]
+    assert matches(index, [3.0, 0.0, 7.5]) == [0]
+    assert matches(index, [3.0, 3.0, 99.0]) == [1]
 
 
 # ---- saving

@@ -129,6 +129,19 @@ def test_other_dicts_are_left_to_the_ordinary_road(event: Any) -> None:
     assert road.match(event) is None
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e308])
+def test_a_schema_of_numbers_alone_refuses_what_is_not_finite(value: float) -> None:
+    """Finite numbers whose sum is not are left to the ordinary road too, which takes them."""
+    schema, filters = Schema({"x": Number(), "y": Number()}), ("x > 1", "y <= 5")
+    packed, linear = engine_of(filters=filters, schema=schema), engine_of("linear", filters, schema)
+    road = road_of(packed)
+    assert road is not None
+    assert road.match({"x": 2.0, "y": 1.0}) == list(range(N_SUBSCRIPTIONS))
+    event = {"x": value, "y": value}
+    assert road.match(event) is None
+    assert answer(packed.match, event) == answer(linear.match, event)
+
+
 def test_the_road_closes_while_a_filter_is_not_a_plain_box() -> None:
     engine = engine_of()
     assert road_of(engine) is not None

@@ -15,6 +15,7 @@ from tamis.model.language.nodes import Between, Compare
 from tamis.model.language.parse import parse
 from tamis.model.language.templates.alike import literals_between, numbers_between
 from tamis.model.language.templates.columns import TextColumns, number_ends, read_numbers
+from tamis.model.language.templates.columns import columns_of as columns_by_template
 from tamis.model.language.templates.documents import JsonTemplates
 from tamis.model.language.templates.texts import Template, make_template, split_text, with_values
 from tamis.model.language.templates.wording import TextDocuments, filled_words
@@ -80,12 +81,20 @@ def test_the_tightest_of_several_bounds_counts() -> None:
     words = ("x > {} AND x >= {} AND x < {} AND x <= {}", "x BETWEEN {} AND {} AND x BETWEEN {} AND {}")
     texts = [words[0].format(9, 3 + i % 2, 70, 80) for i in range(40)]
     columns, others = columns_of(texts)
-    assert {bounds for bounds in zip(*columns.ranges["x"], strict=True)} == {
-        (math.nextafter(9, INF), math.nextafter(70, -INF))
-    }
+    assert set(zip(*columns.ranges["x"], strict=True)) == {(math.nextafter(9, INF), math.nextafter(70, -INF))}
     assert len(columns.rows) + len(others) == 40
     columns, _ = columns_of([words[1].format(7, 60, 3, 50 + i % 2) for i in range(40)])
     assert set(columns.ranges["x"][0].tolist()) == {7.0}
+
+
+def test_the_tightest_of_several_bounds_counts_in_a_template() -> None:
+    template = template_of("x > 1 AND x >= 2 AND x < 9 AND x <= 8")
+    written = [["5", "3", "7", "8"], ["3", "5", "8", "7"]]
+    columns, left_out = columns_by_template(template, [4, 6], written)
+    assert (columns.rows.tolist(), left_out) == ([4, 6], [])
+    lower, upper = columns.ranges["x"]
+    assert lower.tolist() == [math.nextafter(5, INF), 5.0]
+    assert upper.tolist() == [math.nextafter(7, -INF), 7.0]
 
 
 def test_a_bound_that_a_text_repeats_with_the_same_words() -> None:
@@ -121,10 +130,19 @@ def test_a_moment_that_is_excluded_is_not_in_the_column() -> None:
 
 @pytest.mark.parametrize("point", ["POINT(0 91)", "POINT(0 -90.5)", "POINT(181 0)"])
 def test_a_circle_off_the_globe_is_refused(point: str) -> None:
-    texts = [f"S_DWITHIN(globe, POINT({i} {i}), 5, 'km')" for i in range(40)]
-    compiled = compile_texts([*texts, f"S_DWITHIN(globe, {point}, 5, 'km')"], SCHEMA)
+    texts = [f"S_DWITHIN(globe, POINT({i} {i}), 5.5, 'km')" for i in range(40)]
+    compiled = compile_texts([*texts, f"S_DWITHIN(globe, {point}, 5.5, 'km')"], SCHEMA)
     assert compiled.bad is not None
     assert compiled.bad.row == 40
+
+
+def test_circles_off_the_globe_are_left_out_of_columns() -> None:
+    template = template_of("S_DWITHIN(globe, POINT(1 2), 5.5, 'km')")
+    points = ["POINT(0 90)", "POINT(0 90.5)", "POINT(-180 0)", "POINT(181 0)", "POINT(1e1 2)"]
+    columns, left_out = columns_by_template(template, range(5), [[point, "5.0", "'km'"] for point in points])
+    assert (columns.rows.tolist(), left_out) == ([0, 2], [1, 3, 4])
+    assert columns.circles is not None
+    assert columns.circles.radii.tolist() == [5_000.0, 5_000.0]
 
 
 def test_rows_that_are_taken_out_keep_what_they_leave_free() -> None:
@@ -208,6 +226,8 @@ def test_a_document_has_the_filters_of_its_text() -> None:
     document = templates.find(b'{"op":"between","args":[{"property":"x"},-0.0,4]}', SCHEMA)
     assert document is not None
     assert repr(document.filters) == repr(compile_source("x BETWEEN 0.0 AND 4", SCHEMA).filters)
+    text = templates.text(b'{"op":"between","args":[{"property":"x"},-0.0,4]}', SCHEMA)
+    assert text == "x BETWEEN 0.0 AND 4"
     other = Schema({"x": String()})
     assert templates.find(json_of("x BETWEEN 3 AND 4"), other) is None
 
@@ -230,7 +250,8 @@ def test_every_document_is_a_column_or_left_over() -> None:
     for _ in range(2):  # the second time their shape is a usual one
         columns, others = templates.columns(documents, range(40), SCHEMA)
         assert others == [7, 9]
-        assert sorted(row for part in columns for row in part.rows.tolist()) == [i for i in range(40) if i not in others]
+        rows = [row for part in columns for row in part.rows.tolist()]
+        assert sorted([*rows, *others]) == list(range(40))
 
 
 def test_a_string_is_written_as_a_literal() -> None:
