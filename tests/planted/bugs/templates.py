@@ -77,7 +77,7 @@ BUGS = [
         "Texts that have the words of a shape in another order are read as that shape.",
         "return literals if _joined(words, literals, line) == whole else None",
         "return literals",
-        (f"{TEMPLATES}::test_words_in_another_order_are_no_shape",),
+        (f"{TEMPLATES}::test_words_in_another_order_are_another_shape",),
     ),
     Bug(
         "a_later_literal_of_another_type_is_read",

@@ -43,7 +43,7 @@ class Index:
         self.installed.append(plan)
 
     def compact(self) -> None:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("no test compacts")
 
 
 def test_one_merge_runs_at_a_time_and_writers_need_not_wait() -> None:

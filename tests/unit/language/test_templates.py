@@ -159,7 +159,7 @@ def test_rows_that_are_taken_out_keep_what_they_leave_free() -> None:
 # ---- texts of one shape
 
 
-def test_words_in_another_order_are_no_shape() -> None:
+def test_words_in_another_order_are_another_shape() -> None:
     words = ("a > ", " AND b < ", "")
     assert literals_between(words, ["a > 1 AND b < 2", " AND b < 1a > 2"]) is None
     assert numbers_between(words, ["a > 1 AND b < 2", "a > -0.0 AND b < 2.5"]) == [[1, 0.0], [2, 2.5]]
