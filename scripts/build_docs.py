@@ -34,6 +34,69 @@ OWN_FILES = [
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))),
 ]
 
+#: The reference of ``tamis`` in the order in which a reader meets the names; what is not here is listed last.
+SUBJECTS = {
+    "Match events": ["Engine", "Matches", "Subscription", "SubscriptionTable", "EventTable", "Explanation"],
+    "Describe events": [
+        "Schema",
+        "Number",
+        "String",
+        "Boolean",
+        "Timestamp",
+        "Date",
+        "Region",
+        "Vector",
+        "Many",
+        "Mixed",
+        "Decimal",
+        "Ip",
+        "Uuid",
+        "Version",
+    ],
+    "Compare subscriptions": [
+        "covers",
+        "Covering",
+        "equivalent",
+        "conflicts",
+        "simplify",
+        "covering_index",
+        "CoverIndex",
+        "reduce",
+        "Reduction",
+        "subsumed",
+        "Subsumption",
+        "merge",
+        "relation",
+        "relations",
+        "Relation",
+    ],
+    "Talk to a broker": ["connect", "consume"],
+    "Simulate networks": ["Network", "PeerNetwork"],
+    "Types and functions of your own": [
+        "register_type",
+        "AttributeType",
+        "DiscreteType",
+        "ScalarType",
+        "Form",
+        "UnfitError",
+        "register_function",
+        "unregister_function",
+    ],
+}
+SPARK_SUBJECTS = {
+    "Match events": ["session", "match", "matcher", "Matcher", "match_stream", "backtest", "register_functions"],
+    "Keep rules in snapshots": [
+        "write_snapshot",
+        "read_snapshot",
+        "update_snapshot",
+        "sync_snapshot",
+        "sync_stream",
+        "compact_snapshot",
+        "prune_snapshots",
+    ],
+    "Run pipelines": ["run_pipeline", "Pipeline"],
+}
+
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -85,24 +148,40 @@ def write_reference() -> None:
     folder = PAGES / "reference"
     folder.mkdir()
     names = sorted(name for name in tamis.__all__ if not name.startswith("_"))
-    (folder / "python.md").write_text(python_page("tamis", names), encoding="utf-8")
-    (folder / "spark.md").write_text(python_page("tamis.spark", sorted(tamis.spark.__all__)), encoding="utf-8")
+    (folder / "python.md").write_text(python_page("tamis", names, SUBJECTS), encoding="utf-8")
+    spark = python_page("tamis.spark", sorted(tamis.spark.__all__), SPARK_SUBJECTS)
+    (folder / "spark.md").write_text(spark, encoding="utf-8")
     (folder / "http.md").write_text(http_page(document()), encoding="utf-8")
 
 
-def python_page(package: str, names: list[str]) -> str:
-    """Return the reference of the public names of a package, each from where it is defined."""
+def python_page(package: str, names: list[str], subjects: dict[str, list[str]]) -> str:
+    """Return the reference of the public names of a package by subject, each under the name that users import."""
+    listed = [name for group in subjects.values() for name in group]
+    if unknown := set(listed) - set(names):
+        sys.exit(f"{package} has no public names {sorted(unknown)}; correct scripts/build_docs.py")
+    errors = [name for name in names if name.endswith("Error") and name not in listed]
+    others = [name for name in names if name not in (*listed, *errors)]
     parts = [f"# `{package}`\n"]
     owner = tamis if package == "tamis" else tamis.spark
-    for name in names:
-        home = getattr(getattr(owner, name), "__module__", package)
-        parts.append(f"::: {home}.{name}\n" if home.startswith("tamis") else f"## {name}\n")
+    for title, group in {**subjects, "Everything else": others, "Errors": errors}.items():
+        if group:
+            parts.append(f"## {title}\n")
+        for name in group:
+            home = getattr(getattr(owner, name), "__module__", package)
+            options = f"    options:\n      heading: {package}.{name}\n      toc_label: {name}\n      heading_level: 3\n"
+            parts.append(f"::: {home}.{name}\n{options}")
     return "\n".join(parts)
 
 
 def http_page(openapi: dict[str, Any]) -> str:
     """Return the endpoints with what they take and answer."""
-    lines = ["# HTTP", "", "A running broker serves this description as `/openapi.json`.", ""]
+    lines = [
+        "# HTTP",
+        "",
+        "A running broker serves this description as `/openapi.json`. A refused request has status 4XX and a JSON body "
+        "with the reason; 503 asks to try again, and 507 says that the disk is full.",
+        "",
+    ]
     for path, operations in openapi["paths"].items():
         for verb, operation in operations.items():
             lines += [
@@ -114,23 +193,61 @@ def http_page(openapi: dict[str, Any]) -> str:
             ]
             rows = [parameter_row(each) for each in operation.get("parameters", []) if "name" in each]
             lines += ["", "| parameter | in | values | |", "|---|---|---|---|", *rows, ""] if rows else [""]
-            answers = operation.get("responses", {})
-            lines += [f"- {code}: {answer.get('description', '')}" for code, answer in answers.items()]
+            if fields := body_rows(openapi, operation.get("requestBody", {})):
+                lines += ["The body is JSON:", "", "| field | values | |", "|---|---|---|", *fields, ""]
+            for code, answer in operation.get("responses", {}).items():
+                if not code.startswith(("4", "5")):
+                    lines.append(f"Answers {code}{answer_words(openapi, answer)}.")
             lines.append("")
     return "\n".join(lines)
 
 
+def resolved(openapi: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema, or the one of ``components`` that it refers to; of several the first."""
+    schema = schema.get("oneOf", schema.get("anyOf", [schema]))[0]
+    reference = schema.get("$ref", "")
+    return openapi["components"]["schemas"][reference.rpartition("/")[2]] if reference else schema
+
+
+def body_rows(openapi: dict[str, Any], body: dict[str, Any]) -> list[str]:
+    """Return a row for each field of a request's JSON body."""
+    schema = resolved(openapi, body.get("content", {}).get("application/json", {}).get("schema", {}))
+    required = schema.get("required", [])
+    return [
+        f"| `{name}`{', required' if name in required else ''} | {value_words(field)} | {field.get('description', '')} |"
+        for name, field in schema.get("properties", {}).items()
+    ]
+
+
+def answer_words(openapi: dict[str, Any], answer: dict[str, Any]) -> str:
+    """Return the form of an answer: its media type, and the fields of a JSON object."""
+    content = answer.get("content", {})
+    if "application/json" not in content:
+        return f" with {' or '.join(f'`{name}`' for name in content)}" if content else ""
+    properties = resolved(openapi, content["application/json"].get("schema", {})).get("properties", {})
+    return f" with the fields {', '.join(f'`{name}`' for name in properties)}" if properties else " with JSON"
+
+
 def parameter_row(parameter: dict[str, Any]) -> str:
     """Return the row of one parameter: its name, where it stands, which values it takes, what it means."""
-    schema = parameter.get("schema", {})
+    values = value_words(parameter.get("schema", {}))
+    return f"| `{parameter['name']}` | {parameter['in']} | {values} | {parameter.get('description', '')} |"
+
+
+def value_words(schema: dict[str, Any]) -> str:
+    """Return which values a schema allows, in a few words."""
     values = schema.get("type", "")
+    values = " or ".join(values) if isinstance(values, list) else values
     if "enum" in schema:
         values = " or ".join(f"`{value}`" for value in schema["enum"])
     elif "pattern" in schema:
         values = f"`{schema['pattern']}`".replace("|", "\\|")
-    if "minimum" in schema or "maximum" in schema:
-        values += f", {schema.get('minimum', '')} to {schema.get('maximum', '')}"
-    return f"| `{parameter['name']}` | {parameter['in']} | {values} | {parameter.get('description', '')} |"
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None and most is not None:
+        values += f", {least} to {most}"
+    elif least is not None or most is not None:
+        values += f", at least {least}" if most is None else f", at most {most}"
+    return values
 
 
 def summary() -> str:

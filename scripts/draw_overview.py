@@ -45,6 +45,8 @@ WIDTH, HEIGHT = 880, 290
 ROW, TOP = 40, 62
 
 STYLE = f"""
+  .page {{ fill: #ffffff; }}
+  .tip {{ fill: #2f855a; }}
   text {{ font: 13px ui-monospace, Menlo, Consolas, monospace; fill: #1f2933; }}
   .title {{ font: 600 14px system-ui, sans-serif; fill: #52606d; }}
   .card {{ fill: #f5f7fa; stroke: #cbd2d9; }}
@@ -54,6 +56,15 @@ STYLE = f"""
   .scene:first-of-type {{ opacity: 1; }}
   @keyframes turn {{ 0%, 31% {{ opacity: 1; }} 33.4%, 98% {{ opacity: 0; }} 100% {{ opacity: 1; }} }}
   @media (prefers-reduced-motion: reduce) {{ .scene {{ animation: none; }} }}
+  @media (prefers-color-scheme: dark) {{
+    .page {{ fill: #16181d; }}
+    text {{ fill: #e4e7eb; }}
+    .title {{ fill: #9aa5b1; }}
+    .card {{ fill: #23272f; stroke: #3e4c59; }}
+    .hit {{ fill: #1c4532; stroke: #68d391; }}
+    .arrow {{ stroke: #68d391; }}
+    .tip {{ fill: #68d391; }}
+  }}
 """
 
 
@@ -74,8 +85,8 @@ def document(scenes: str) -> str:
 <title>{title}</title>
 <style>{STYLE}</style>
 <defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
-<path d="M0 0 8 4 0 8z" fill="#2f855a"/></marker></defs>
-<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>
+<path class="tip" d="M0 0 8 4 0 8z"/></marker></defs>
+<rect class="page" width="{WIDTH}" height="{HEIGHT}"/>
 <text class="title" x="20" y="36">event</text>
 <text class="title" x="285" y="36">subscriptions, millions of them</text>
 <text class="title" x="775" y="36">delivered to</text>

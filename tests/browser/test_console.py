@@ -244,6 +244,28 @@ def test_the_keyboard_is_enough(page: Any, broker: BrokerProcess) -> None:
         assert page.evaluate("document.activeElement.dataset.view") == view
 
 
+def test_a_region_is_drawn_with_keys(page: Any, broker: BrokerProcess) -> None:
+    page.goto(f"{broker.url}/#subscriptions")
+    page.wait_for_selector("select option", state="attached")
+    page.focus("main button:has-text('Draw a region')")
+    page.keyboard.press("Enter")  # the map has the focus now
+    assert page.evaluate("document.activeElement.matches('.map:focus-visible')")
+    status = page.locator("main [role=status]").first
+    for count, key in enumerate(("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"), start=1):
+        page.keyboard.press(key)
+        page.wait_for_timeout(400)  # the map slides
+        page.keyboard.press("Enter")
+        expect(status).to_have_text("1 corner" if count == 1 else f"{count} corners")
+    page.keyboard.press("Backspace")
+    expect(status).to_have_text("3 corners")
+    page.focus("main button:has-text('Finish the region')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#matched-count")
+    corners = page.input_value("textarea").removeprefix("S_INTERSECTS(epicentre, POLYGON((").removesuffix(")))").split(", ")
+    assert corners[0] == corners[3]
+    assert len(set(corners)) == 3
+
+
 def events_arrive(page: Any, broker: BrokerProcess) -> None:
     """Publish, until the page has seen a rate; then choose a delivery."""
     for number in range(60):

@@ -1,4 +1,4 @@
-/** The map: outlines without tiles, events as dots, a region that is drawn by clicking its corners. */
+/** The map: outlines without tiles, events as dots, a region that is drawn by clicking its corners, or with keys. */
 
 const POINT = /^POINT\s*\(\s*(-?[\d.eE+]+)\s+(-?[\d.eE+]+)\s*\)$/;
 const POLYGON = /POLYGON\s*\(\(([^()]*)\)/g;
@@ -39,6 +39,7 @@ export class WorldMap {
     const style = getComputedStyle(document.documentElement);
     [this.dot, this.line] = ["--dot", "--accent"].map((name) => style.getPropertyValue(name));
     this.map.on("click", (event) => this.corners && this.addCorner(event.latlng));
+    element.addEventListener("keydown", (event) => this.corners && event.target === element && this.drawByKey(event));
     this.base();
   }
 
@@ -80,11 +81,30 @@ export class WorldMap {
     this.corners = [];
     this.changed = changed;
     this.shape.clearLayers();
-    this.map.getContainer().style.cursor = "crosshair";
+    const container = this.map.getContainer();
+    container.classList.add("drawing");
+    container.focus({ preventScroll: true });
+  }
+
+  /** Arrow keys move the map itself; Enter sets a corner at its centre, and Backspace removes the last one. */
+  drawByKey(event) {
+    if (event.key === "Enter") this.addCorner(this.map.getCenter());
+    else if (event.key === "Backspace") this.removeCorner();
+    else return;
+    event.preventDefault();
   }
 
   addCorner(place) {
     this.corners.push([place.lat, place.lng]);
+    this.redraw();
+  }
+
+  removeCorner() {
+    this.corners.pop();
+    this.redraw();
+  }
+
+  redraw() {
     this.shape.clearLayers();
     this.L.polygon(this.corners, { color: this.line, weight: 2 }).addTo(this.shape);
     for (const corner of this.corners) this.L.circleMarker(corner, { radius: 4, color: this.line }).addTo(this.shape);
@@ -95,7 +115,7 @@ export class WorldMap {
   finish() {
     const corners = this.corners ?? [];
     this.corners = null;
-    this.map.getContainer().style.cursor = "";
+    this.map.getContainer().classList.remove("drawing");
     if (corners.length < 3) return null;
     const text = [...corners, corners[0]].map(([lat, lon]) => `${lon.toFixed(4)} ${lat.toFixed(4)}`);
     return `POLYGON((${text.join(", ")}))`;

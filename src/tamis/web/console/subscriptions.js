@@ -40,8 +40,8 @@ export function subscriptionsView(view) {
     if (!drawing) {
       drawing = true;
       fill(drawButton, "Finish the region");
-      fill(status, "Click the corners of the region on the map.");
-      map.draw((corners) => fill(status, `${corners} corners`));
+      fill(status, "Click the corners of the region on the map. With keys: arrows move the map, Enter sets a corner at the cross, Backspace removes the last one.");
+      map.draw((corners) => fill(status, corners === 1 ? "1 corner" : `${corners} corners`));
       return;
     }
     drawing = false;
