@@ -1,8 +1,8 @@
 """Compiles subscriptions from CQL2 text, CQL2-JSON or compiled objects under one schema.
 
-Without a schema the literals of all sources give the types. Each source is learned alone and then compared
-with the others, so that two that disagree are named in one `SchemaError`. A compiled subscription shows
-its types by its constraints; whole numbers in it may be numbers or moments, and settle nothing.
+Without a schema the literals of all sources give the types. The types of each source are learned alone and then
+compared with those of the others, so that a `SchemaError` names both sources that disagree. A compiled subscription
+shows its types by its constraints; a whole number may be a number or a timestamp, so it decides nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Source = str | Mapping[str, Any] | Subscription
 
 
 def as_subscription(source: Source, schema: Schema | None = None, *, id: SubscriptionId = 0) -> Subscription:
-    """Return the compiled subscription of a text, of CQL2-JSON or of itself (which keeps its own id).
+    """Compile text or CQL2-JSON; return a `Subscription` as it is, with its own id.
 
     >>> as_subscription("price < 100", id="alice").id
     'alice'

@@ -14,8 +14,8 @@ vector    read-only ``float64[n]``, finite
 
 Python compares int, float and Fraction exactly with one another, so large integers need no care here.
 A decimal that prints like a float64 *is* that float64: ``Decimal("99.95")`` and the literal ``99.95``
-are the same number to every user. A longer decimal becomes the fraction that stands between the float64
-neighbours just as the decimal stands between their printed forms, so that the order of decimals is kept.
+are the same number to every user. A longer decimal becomes a fraction between two neighbouring float64s, in
+the proportion in which the decimal lies between their printed forms: the order of decimals is kept.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def number(value: object) -> Number:
     >>> number(np.float32(0.5)), number(Decimal("99.95")), number(-0.0)
     (0.5, 99.95, 0.0)
     """
-    if type(value) is float and math.isfinite(value):  # most numbers, without a look at all other types
+    if type(value) is float and math.isfinite(value):  # the common case, before the tests for all other types
         return value + 0.0
     if isinstance(value, bool | np.bool_):
         raise UnfitError("a boolean is not a number")
@@ -265,7 +265,7 @@ def _from_datetime64(value: np.datetime64) -> dt.datetime:
         raise UnfitError(_NOT_A_TIME)
     microseconds = value.astype("datetime64[us]")
     finer = np.datetime_data(value.dtype)[0] in ("ns", "ps", "fs", "as")
-    wrapped = not finer and microseconds.astype(value.dtype) != value  # NumPy overflows without a word
+    wrapped = not finer and microseconds.astype(value.dtype) != value  # NumPy overflows without an error
     converted = microseconds.item()
     if wrapped or not isinstance(converted, dt.datetime):
         raise UnfitError(_OUTSIDE_YEARS)

@@ -82,7 +82,7 @@ class PeerEvent(Published, frozen=True, array_like=True, gc=False):
 
 
 class Instead(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Choose as if the node of ``seat`` at ``level`` had this box; without a box, as if it did not exist."""
+    """In the choice, give the node of ``seat`` at ``level`` this box; without a box, leave the node out."""
 
     level: Count
     seat: Name
@@ -148,7 +148,7 @@ class TakeOver(SeatMessage, frozen=True, array_like=True, tag=4):
     """Become the owner of these nodes from ``level`` upwards; ``fresh`` nodes were just split off, without a parent.
 
     ``noted_box``, ``received`` and ``place`` are the former owner's notes about its parent, ``newborn`` the seat that
-    the node was split off from, ``doubt`` the rounds for which it may not call an event complete.
+    the node was split off from, ``doubt`` the rounds for which the new owner may not call an event complete.
     """
 
     heir: Name
@@ -250,7 +250,7 @@ class Invite(SeatMessage, frozen=True, array_like=True, tag=13):
 
 
 class Forward(SeatMessage, frozen=True, array_like=True, tag=14):
-    """An event for the node at ``level``; ``down`` when it comes from its parent, else from child ``came`` or outside.
+    """An event for the node at ``level``: ``down`` from its parent, else up from the child ``came``, or from outside.
 
     ``token`` is the sender's key for this copy; `Receipt` returns it. ``again`` means that the copy is sent again,
     because there was no answer for a round: the tree may have changed meanwhile.

@@ -48,7 +48,7 @@ MAX_DROPPED, DROP_SECONDS = 16 * 1024 * 1024, 1.0
 #: Content types of NDJSON.
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
 
-#: An escape that may be half of a pair.
+#: An escape that may be half of a surrogate pair.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 _Json = TypeVar("_Json")

@@ -177,7 +177,7 @@ class CloudStore:
     def create(self, name: str, data: bytes) -> bool:
         """Create an object if it is absent; return whether it contains ``data`` now.
 
-        A request whose answer was lost is sent again and then meets its own object: that one is ours as well.
+        If the answer was lost, the repeated request finds the object of the first: an object with these bytes is ours.
         """
         try:
             self._checked(name, lambda: self._api.put(self._store, name, data, mode="create", use_multipart=False))

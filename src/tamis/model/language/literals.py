@@ -3,11 +3,10 @@ r"""Converts literals in the source to the values of the syntax tree.
 Numbers without point or exponent stay ``int`` and are exact, all others are float64; -0.0 becomes 0.0.
 In a string a quote is written twice and a backslash is a backslash (CQL2 also reads ``\'`` as a quote;
 tamis does not, because LIKE patterns need their backslashes as they are). TIMESTAMP and DATE become
-microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, never looked into here.
+microseconds UTC. Geometry is read by GEOS and validated by `tamis.model.shapes`, this module does not inspect it.
 
-Nothing here reports to the user: what cannot be read raises `Misreading`, what cannot be meant `MeaningError`,
-both with a position, and the caller, which has the source, raises a `SubscriptionSyntaxError` or a
-`SubscriptionError` instead.
+Errors here have a position, but no source: `Misreading` for wrong syntax, `MeaningError` for a wrong meaning. The
+caller, which has the source, raises a `SubscriptionSyntaxError` or a `SubscriptionError` instead.
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ _STRINGS = re.compile(STRING)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OFFSET = re.compile(r"(?:[Zz]|[-+][0-9]{2}:[0-9]{2})$")
 _PARENTHESIS = re.compile(r"[()]")
-#: A string of JSON, also one without end: if that failed, each quote in it would be tried again.
+#: A string of JSON, also without its closing quote: else a search would start again at each quote inside of it.
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-_INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python would mind
+_INTEGER_DIGITS = 40  # more than any integer we accept, fewer than Python's own limit
 Result = TypeVar("Result")
 
 
@@ -129,7 +128,7 @@ def check_cosine(direction: Sequence[float], least: int | float, position: int) 
 
 
 def fitting(make: Callable[..., Result], position: int, *arguments: object) -> Result:
-    """Return ``make(*given)``; a value that does not fit becomes a `MeaningError` at ``position``."""
+    """Return ``make(*arguments)``; a value that does not fit becomes a `MeaningError` at ``position``."""
     try:
         return make(*arguments)
     except UnfitError as error:

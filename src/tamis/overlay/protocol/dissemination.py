@@ -7,8 +7,8 @@ for what follows; any other copy is acknowledged at once, so that seats never wa
 diffusing computation).
 
 Implements: [drtree] section 4, selective event dissemination. Deviation: "unless the message was received *by* that
-child" must read *from*; a peer is its own child, which is a step but no message, and it counts once per event however
-many of its nodes an event passes (erratum D.3.3).
+child" must read *from*; a peer that is its own child sends itself no message, and it is counted once per event, however
+many of its nodes the event passes (erratum D.3.3).
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def _answer(seat: Seat, id: m.EventId, attempt: int, sender: str, token: str, co
 def send_again(seat: Seat) -> None:
     """Send unacknowledged copies again; where the child has been replaced, the event is marked as not complete.
 
-    A copy is never sent to another seat than at first: two would answer for it, and the first answer would win. Copies
-    that were idle for long are dropped. A seat that gets an event late may have had children that moved since, to where
-    the event has been already: it answers that the event may have missed a reader (`Losses.may_miss`).
+    A copy is never sent to a second seat: both would answer for it, and the first answer would count. Copies that were
+    idle for long are dropped. Children of a seat that gets an event late may have moved to a seat that has passed it on
+    already: the late seat answers that the event may have missed a reader (`Losses.may_miss`).
     """
     for copy in seat.events.copies:
         copy.idle = 0 if copy.pending else copy.idle + 1

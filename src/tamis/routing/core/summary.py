@@ -274,13 +274,13 @@ class Summary:
     def check_invariants(self, *, exact: bool) -> None:
         """Raise `InvariantError` unless the groups match all that the members match and, if ``exact``, nothing more.
 
-        A rebuild from the members would have the same meaning; so this is promises R1 and R5 for one link, by two
-        inclusions: every member provably lies in its homes, every group in the members it was built from.
+        This checks promises R1 and R5 for one link by two inclusions: every member provably lies in its homes, and
+        every group in the members it was built from.
         """
         for origin, member in self.members.items():
             homes = [self._groups[key] for key in member.homes]
             if not all(origin in home.members for home in homes):
-                raise InvariantError(f"{origin} does not live where it says: {member.homes}")
+                raise InvariantError(f"{origin} is not a member of its homes {member.homes}")
             outer = [filter for home in homes for filter in home.content.filters]
             if not is_covered(member.subscription.filters, outer):
                 raise InvariantError(f"{origin} is withheld, but {member.homes} do not contain it")
@@ -290,13 +290,13 @@ class Summary:
         for key, group in self._groups.items():
             if not group.is_open:
                 if group not in ending or not group.members.keys() <= self.members.keys():
-                    raise InvariantError(f"group {key!r} ends and is not taken care of")
+                    raise InvariantError(f"group {key!r} is ending, but no task moves its members")
                 continue
             if not group.contributors <= group.members.keys() <= self.members.keys():
                 raise InvariantError(f"group {key!r} is stale: built from {sorted(group.contributors)}")
             parts = [filter for origin in group.contributors for filter in self.members[origin].subscription.filters]
             if exact and not is_covered(group.content.filters, parts):
-                raise InvariantError(f"group {key!r} says more than {sorted(group.contributors)}, its parts")
+                raise InvariantError(f"group {key!r} matches more than its parts {sorted(group.contributors)}")
 
     def _begin(
         self, origin: Origin, content: Wanted, absorbed: tuple[str, ...] = (), covered: tuple[str, ...] = ()

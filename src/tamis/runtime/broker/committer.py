@@ -1,4 +1,4 @@
-"""Group commit: one thread writes what many calls want written, in order, and then says so.
+"""Group commit: one thread writes the changes of many calls, in order, and then reports them as durable.
 
 No call waits for a timer. While one commit is under way the next ones gather, and go into one transaction together; so
 a single publish is on disk at once, and a thousand share one flush.
@@ -24,10 +24,10 @@ __all__ = ["Committer"]
 #: Changes of one transaction, beyond which the next one begins.
 GROUP = 4_096
 
-#: Changes whose effects are let go in one turn of the event loop, beyond which the rest waits for the next.
+#: Changes whose effects are released in one turn of the event loop; the rest wait for the next turn.
 RELEASED = 256
 
-#: Changes that wait to be written, beyond which no more are made of what is on disk already.
+#: Waiting changes beyond which the broker is behind: until they are written, no work from the disk is continued.
 BEHIND = 4 * GROUP
 
 #: How long to wait before a full disk is tried again, in seconds.
@@ -43,7 +43,7 @@ class _Work:
 
 
 class _Releases:
-    """Says what is durable, in order and in the event loop; others are served in between."""
+    """Calls back for durable changes, in order, in the event loop; other callbacks run in between."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -51,7 +51,7 @@ class _Releases:
         self._is_running = False
 
     def add(self, group: list[_Work]) -> None:
-        """Say that a group is on disk."""
+        """Call back for a group that is on disk now."""
         self._durable.extend(group)
         if not self._is_running:
             self._run()
@@ -88,7 +88,7 @@ class Committer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether much waits to be written."""
+        """Whether more than `BEHIND` changes wait to be written."""
         return self._put - self.changes > BEHIND
 
     def start(self) -> None:
@@ -96,12 +96,12 @@ class Committer:
         self._thread.start()
 
     def put(self, changes: list[Persist], then: Callable[[], None]) -> None:
-        """Have changes committed after all earlier ones; ``then`` is called in the event loop."""
+        """Commit changes after all earlier ones; then ``then`` is called in the event loop."""
         self._put += len(changes)
         self._queue.put(_Work(changes, then))
 
     def run_between(self, action: Callable[[], None]) -> None:
-        """Have something done in the thread, between two commits."""
+        """Call ``action`` in the thread, between two commits."""
         self._queue.put(action)
 
     def stop(self) -> None:

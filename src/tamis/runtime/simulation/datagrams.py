@@ -1,4 +1,4 @@
-"""Nodes without reliable links in the simulator: what peers are (`tamis.node.datagrams`)."""
+"""Simulates nodes without reliable links, such as peers (`tamis.node.datagrams`)."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ class DatagramSimulator(Simulator):
 
     def _arrive(self, source: str, target: str, data: bytes) -> None:
         host = self.hosts.get(target)
-        if host is not None and host.node is not None:  # peers may write to a peer that never was
+        if host is not None and host.node is not None:  # a peer may send to an address that no peer has
             self._carry_out(host, host.node.receive(data, link=source, now=self.now))

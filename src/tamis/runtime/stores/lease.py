@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LEASE_SCHEMA", "LEASE_SECONDS", "Heartbeat", "Lease"]
 
-#: A broker that was not seen for so long is taken for dead.
+#: Seconds without a sign of life after which a broker counts as dead.
 LEASE_SECONDS = 2.0
 
 #: Seconds between two signs of life, and between two looks for them.
@@ -119,7 +119,7 @@ class Lease:
     def _end_writers(self, db: psycopg.Connection[Any], fence: int) -> None:
         """End connections that wrote with a fence: one that was cut off in a transaction would hold the row for long.
 
-        No safety rests on it, the fence does that.
+        Safety depends on the fence alone.
         """
         db.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

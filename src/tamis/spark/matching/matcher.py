@@ -53,9 +53,9 @@ def matcher(
     Parameters
     ----------
     rules
-        A snapshot's directory or URI: the newest version, on a stream the newest at each micro-batch; or one version's
-        own. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now, and a bad
-        row in it is an error; it needs ``schema``.
+        A snapshot's directory or URI, for its newest version (in a stream the newest at each micro-batch), or that of
+        one version. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now; it needs
+        ``schema``, and a bad row in it is an error.
     event_id, payload, metadata, namespace, namespace_column
         As in `match`.
     schema
@@ -98,7 +98,7 @@ def matcher(
 
 @dataclass(frozen=True)
 class Matcher:
-    """Subscriptions, and how events meet them; made by `matcher`."""
+    """Subscriptions, and the settings with which events are matched; made by `matcher`."""
 
     location: str
     event_id: str
@@ -203,7 +203,7 @@ class Matcher:
         return lookup, id_kind(manifest, version)
 
     def _follows(self, version: snapshot.Version) -> bool:
-        """Whether later versions count: the location is not a version itself."""
+        """Whether newer versions are used: the location is not that of one version."""
         return snapshot.name_of(self.location.rstrip("/")) != snapshot.name_of(version)
 
     def _pins(self, version: snapshot.Version) -> str:

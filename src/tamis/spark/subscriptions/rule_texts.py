@@ -1,4 +1,4 @@
-"""Inside the workers: what the texts of rules mean. A worker keeps what it knows of them from stage to stage."""
+"""Inside the workers: compiles the texts of rules. A worker keeps compiled shapes from one stage to the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["filters_of", "reader_of"]
 #: Schemas whose readers are kept.
 _KEPT = 2
 
-#: Readers are not made for several threads, and in a driver several streams may compile rules.
+#: A reader serves one thread, and in a driver several streams may compile rules at once.
 _of_thread = threading.local()
 
 
@@ -27,7 +27,10 @@ def reader_of(schema: str) -> TextReader:
     """
     readers: dict[object, tuple[TextReader, list[object]]] = _of_thread.__dict__.setdefault("readers", {})
     functions: list[object] = [find_function(name) for name in function_names()]
-    key = (schema, *map(id, functions))  # not every callable has a hash; kept beside the reader, each keeps its id
+    key = (
+        schema,
+        *map(id, functions),
+    )  # not every callable has a hash; kept functions keep their ids
     if key not in readers:
         while len(readers) >= _KEPT:
             readers.pop(next(iter(readers)))
