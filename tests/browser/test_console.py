@@ -250,7 +250,7 @@ def test_a_region_is_drawn_with_keys(page: Any, broker: BrokerProcess) -> None:
     page.focus("main button:has-text('Draw a region')")
     page.keyboard.press("Enter")  # the map has the focus now
     assert page.evaluate("document.activeElement.matches('.map:focus-visible')")
-    status = page.locator("main [role=status]").first
+    status = page.locator("main p[role=status]")
     for count, key in enumerate(("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"), start=1):
         page.keyboard.press(key)
         page.wait_for_timeout(400)  # the map slides

@@ -276,7 +276,7 @@ def check_count(op: str, args: Sequence[Any], wanted: int, path: str) -> None:
 
 
 def placed(path: str, make: Callable[..., Any], *arguments: object) -> Any:
-    """Return ``make(*given)``; what it refuses is refused at a path."""
+    """Return ``make(*arguments)``; what it refuses is refused at a path."""
     try:
         return make(*arguments)
     except MeaningError as error:

@@ -54,8 +54,8 @@ def matcher(
     ----------
     rules
         A snapshot's directory or URI, for its newest version (in a stream the newest at each micro-batch), or that of
-        one version. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now; it needs
-        ``schema``, and a bad row in it is an error.
+        one version. A DataFrame of subscriptions, or the name of a table in the active session, is indexed now; it
+        needs ``schema``, and a bad row in it is an error.
     event_id, payload, metadata, namespace, namespace_column
         As in `match`.
     schema
