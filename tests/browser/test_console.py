@@ -261,7 +261,8 @@ def test_a_region_is_drawn_with_keys(page: Any, broker: BrokerProcess) -> None:
     page.focus("main button:has-text('Finish the region')")
     page.keyboard.press("Enter")
     page.wait_for_selector("#matched-count")
-    corners = page.input_value("textarea").removeprefix("S_INTERSECTS(epicentre, POLYGON((").removesuffix(")))").split(", ")
+    polygon = page.input_value("textarea").removeprefix("S_INTERSECTS(epicentre, POLYGON((")
+    corners = polygon.removesuffix(")))").split(", ")
     assert corners[0] == corners[3]
     assert len(set(corners)) == 3
 

@@ -1,4 +1,4 @@
-"""A map as one HTML file: events as dots, who asked for which, and the regions they asked about.
+"""A map as one HTML file: events as dots, the subscriptions that they match, and the regions of those.
 
 The file loads nothing else: outlines, data, style and script are in it, and its content security policy enforces
 that. It works without tamis and without a network.

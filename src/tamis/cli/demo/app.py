@@ -83,7 +83,7 @@ def demo(
         check_place(map)
     console = None if json else output()
     if console is not None:
-        console.say("tamis demo: who asked for which earthquake?", "bold")
+        console.say("tamis demo: which earthquakes match which subscriptions?", "bold")
         console.say("Matching a week of real earthquakes against 67 subscriptions ...", "dim")
     show = _Show(limit)
     if console is None:

@@ -44,7 +44,7 @@ def write_map(path: Path, events: Any, engine: Engine, matches: Matches, questio
         _dots(events),
         subscriptions,
         _outlines(),
-        title="A week of earthquakes, and who asked for which",
+        title="A week of earthquakes, and the subscriptions that they match",
         note="U.S. Geological Survey, February 2018; outlines: Natural Earth, U.S. Census Bureau",
     )
     try:

@@ -1,5 +1,5 @@
 "use strict";
-// A map in one file: outlines, dots, and who asked for which. Text is always a text node.
+// A map in one file: outlines, dots, and the subscriptions that match. Text is always a text node.
 const { events, subscriptions, outlines } = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const whole = [-180, -84, 360, 150];
