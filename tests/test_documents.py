@@ -39,6 +39,13 @@ def test_the_python_of_the_readme_runs_and_prints_what_it_says() -> None:
     assert lines[-1].startswith("[{'event': 0, 'subscription': 'alice'}")
 
 
+def test_the_curl_lines_of_the_readme_are_those_of_the_page_of_the_broker() -> None:
+    """`tests/server/test_http.py` runs those of the page."""
+    [lines] = [block for block in blocks(ROOT / "README.md", "sh") if "curl" in block]
+    assert lines.count("curl") == 3
+    assert lines in blocks(ROOT / "docs" / "server.md", "sh")
+
+
 def test_the_python_of_the_regions_page_prints_what_it_says() -> None:
     code = "\n".join(blocks(ROOT / "docs" / "regions.md", "python"))
     printed = io.StringIO()
