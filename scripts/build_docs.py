@@ -97,6 +97,11 @@ SPARK_SUBJECTS = {
     "Run pipelines": ["run_pipeline", "Pipeline"],
 }
 
+HTTP_INTRODUCTION = (
+    "A running broker serves this description as `/openapi.json`. A refused request has status 4XX and a JSON body with "
+    "the reason; 503 asks to try again, and 507 says that the disk is full."
+)
+
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -168,7 +173,9 @@ def python_page(package: str, names: list[str], subjects: dict[str, list[str]]) 
             parts.append(f"## {title}\n")
         for name in group:
             home = getattr(getattr(owner, name), "__module__", package)
-            options = f"    options:\n      heading: {package}.{name}\n      toc_label: {name}\n      heading_level: 3\n"
+            options = (
+                f"    options:\n      heading: {package}.{name}\n      toc_label: {name}\n      heading_level: 3\n"
+            )
             parts.append(f"::: {home}.{name}\n{options}")
     return "\n".join(parts)
 
@@ -178,8 +185,7 @@ def http_page(openapi: dict[str, Any]) -> str:
     lines = [
         "# HTTP",
         "",
-        "A running broker serves this description as `/openapi.json`. A refused request has status 4XX and a JSON body "
-        "with the reason; 503 asks to try again, and 507 says that the disk is full.",
+        HTTP_INTRODUCTION,
         "",
     ]
     for path, operations in openapi["paths"].items():
@@ -213,10 +219,11 @@ def body_rows(openapi: dict[str, Any], body: dict[str, Any]) -> list[str]:
     """Return a row for each field of a request's JSON body."""
     schema = resolved(openapi, body.get("content", {}).get("application/json", {}).get("schema", {}))
     required = schema.get("required", [])
-    return [
-        f"| `{name}`{', required' if name in required else ''} | {value_words(field)} | {field.get('description', '')} |"
-        for name, field in schema.get("properties", {}).items()
-    ]
+    rows = []
+    for name, field in schema.get("properties", {}).items():
+        mark = ", required" if name in required else ""
+        rows.append(f"| `{name}`{mark} | {value_words(field)} | {field.get('description', '')} |")
+    return rows
 
 
 def answer_words(openapi: dict[str, Any], answer: dict[str, Any]) -> str:
