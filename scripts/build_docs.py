@@ -98,8 +98,8 @@ SPARK_SUBJECTS = {
 }
 
 HTTP_INTRODUCTION = (
-    "A running broker serves this description as `/openapi.json`. A refused request has status 4XX and a JSON body with "
-    "the reason; 503 asks to try again, and 507 says that the disk is full."
+    "A running broker serves this description as `/openapi.json`. A refused request has status 4XX and a JSON body "
+    "with the reason; 503 asks to try again, and 507 says that the disk is full."
 )
 
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
