@@ -104,7 +104,7 @@ def errata_page() -> str:
 
 
 def _row(erratum: Erratum) -> str:
-    test = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
+    test = ", ".join(f"`{test}`" for test in erratum.tests)
     return f"| {erratum.item} | {_cell(erratum.stated)} | {_cell(erratum.shown)} | {test} |"
 
 

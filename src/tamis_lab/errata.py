@@ -14,7 +14,7 @@ __all__ = ["ERRATA", "Erratum"]
 
 
 class Erratum(NamedTuple):
-    """What a paper states, what is true, and the test below ``tests`` that shows it ("": there is none).
+    """What a paper states, what is true, and the test below ``tests`` that shows it.
 
     ``numbers`` is a second test, which computes the numbers of ``shown`` where the first does not.
     """
@@ -23,7 +23,7 @@ class Erratum(NamedTuple):
     paper: str
     stated: str
     shown: str
-    test: str = ""
+    test: str
     numbers: str = ""
 
     @property

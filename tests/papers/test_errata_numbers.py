@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from tamis_lab.peers.containment import containment_boxes
 from tamis_lab.peers.tree_statistics import reach_of, tree_statistics
 from tamis_lab.projection import cubes, error
 from tamis_lab.regions.find_relation import _find_relation, find_relation
+from tamis_lab.regions.real import TABLE_3
 from tamis_lab.zcurve.counting import count_all_cubes, cubes_needed
 
 Range = tuple[int, int]
@@ -205,6 +206,15 @@ def test_s_3_8_d_samples_that_all_lie_on_the_boundary() -> None:
     inscribed = shapely.Polygon([(0, 0), (10, 0), (10, 10)])
     assert relation_of(SQUARE, inscribed) is Relation.COVERS
     assert _find_relation(SQUARE, inscribed, 0, False, False, np.zeros(1, np.int64)) is Relation.MEETS
+
+
+def test_s_3_12_two_blocks_of_table_3_are_one() -> None:
+    blocks = {
+        (place, part): [times[part] for times in kinds.values()] for place, kinds in TABLE_3.items() for part in (0, 1)
+    }
+    alike = [pair for pair in combinations(blocks, 2) if set(blocks[pair[0]]) & set(blocks[pair[1]])]
+    assert alike == [(("Rhone-Alpes", 1), ("London", 0))]
+    assert blocks["Rhone-Alpes", 1] == blocks["London", 0]
 
 
 # ---- projection

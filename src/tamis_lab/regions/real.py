@@ -18,12 +18,18 @@ from tamis_lab.rows import Row, Rows, changed, column, interval, per_seed, where
 from tamis_lab.scale import Scale
 from tamis_lab.verdicts import Change, Decision, Judge, all_below, certain
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "TABLE_3"]
 
 _PARTS: Final = ("tree", "simplifier")
 _DRAWN: Final = "drawn"
-#: CR-tree off / on and simplifier off / on by type, as the ratios of Table 3 (California).
-_TABLE_3: Final = {"A": (25, 372), "B": (45, 144), "C": (216, 37)}
+#: Table 3 as printed: milliseconds by map and type with the CR-tree off and on, and with the simplifier off and on.
+TABLE_3: Final = {
+    "California": {"A": ((1841, 73), (67, 0.18)), "B": ((4000, 89), (78, 0.54)), "C": ((1512, 7), (4.4, 0.12))},
+    "Rhone-Alpes": {"A": ((951, 108), (59, 1.4)), "B": ((1323, 93), (169, 6.4)), "C": ((851, 7), (72, 0.53))},
+    "London": {"A": ((59, 1.4), (0.95, 0.75)), "B": ((169, 6.4), (5.0, 1.24)), "C": ((72, 0.53), (0.32, 0.05))},
+}
+#: Off over on of California, the only map without a copied block (erratum S.3.12).
+_RATIOS: Final = {kind: [off / on for off, on in blocks] for kind, blocks in TABLE_3["California"].items()}
 #: Half an order of magnitude, as a power of ten.
 _NEAR: Final = 0.5
 _PREDICATES: Final = 25
@@ -45,7 +51,7 @@ def _run(config: Config, rng: np.random.Generator) -> list[Row]:
 def _decide_ratios(rows: Rows) -> Decision:
     drawn, same = where(rows, data=_DRAWN), all(column(rows, "same"))
     apart: list[Interval] = []
-    for kind, ratios in _TABLE_3.items():
+    for kind, ratios in _RATIOS.items():
         for part, stated in zip(_PARTS, ratios, strict=True):
             ours = per_seed(drawn, "ratio_seconds", part=part, type=kind)
             apart.append(bootstrap([abs(math.log10(ratio / stated)) for ratio in ours]))
@@ -68,7 +74,7 @@ def _listed(rows: Rows) -> str:
 def _made_up() -> Rows:
     return [
         {"seed": seed, "data": data, "part": part, "type": kind, "same": True, "left": 0.5}
-        | {"ratio_seconds": _TABLE_3[kind][_PARTS.index(part)] * (1 + seed / 10)}
+        | {"ratio_seconds": _RATIOS[kind][_PARTS.index(part)] * (1 + seed / 10)}
         for seed in range(3)
         for data in (_DRAWN, *REAL)
         for part in _PARTS
@@ -84,7 +90,7 @@ CLAIMS: Final = {
         reason="The ratios are the claim; that they are above 1 says nothing about 25x or 372x. Only the block of "
         "California "
         "is compared, because another one is a copy (erratum S.3.12).",
-        paper_value="; ".join(f"{kind} {tree}x, {simplifier}x" for kind, (tree, simplifier) in _TABLE_3.items()),
+        paper_value="; ".join(f"{kind} {tree}x, {simplifier}x" for kind, (tree, simplifier) in _RATIOS.items()),
         decide=_decide_ratios,
         passing=_made_up,
         failing={

@@ -171,7 +171,7 @@ def _finding(finding: Finding, judge: Judge) -> str:
 
 
 def _erratum(erratum: Erratum) -> list[str]:
-    test = ", ".join(f"<code>{escape(test)}</code>" for test in erratum.tests) or "no test"
+    test = ", ".join(f"<code>{escape(test)}</code>" for test in erratum.tests)
     return [escape(erratum.item), escape(erratum.stated), escape(erratum.shown), test]
 
 

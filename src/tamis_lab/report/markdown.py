@@ -126,7 +126,7 @@ def _finding(finding: Finding, judge: Judge) -> Iterator[str]:
 
 
 def _erratum(erratum: Erratum) -> tuple[str, ...]:
-    tests = ", ".join(f"`{test}`" for test in erratum.tests) or "no test"
+    tests = ", ".join(f"`{test}`" for test in erratum.tests)
     return erratum.item, erratum.stated, erratum.shown, tests
 
 
