@@ -7,6 +7,7 @@
       z-speedup.json        commit, versions, seed, scale, machine, when
       z-speedup-1.svg .png  pictures, drawn from the rows
       findings.json         the verdict on every claim
+      comparison.json       which verdicts another run had, if it was compared
       report.html, .md      everything on one page
       parts/z-speedup/      draws of configurations that are done while others still run
 
@@ -23,6 +24,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +42,7 @@ from tamis_lab.experiment import Config, Experiment, Finding
 from tamis_lab.rows import Row
 from tamis_lab.scale import Scale
 
-__all__ = ["DrawResult", "ResultManifest", "Results", "Setting", "source_commit"]
+__all__ = ["DrawResult", "KeptComparison", "ResultManifest", "Results", "Setting", "origin_of", "source_commit"]
 
 
 class Setting(NamedTuple):
@@ -75,6 +77,30 @@ class ResultManifest(msgspec.Struct, frozen=True):
     design: int = 1
     #: What all draws took together; manifests before it was measured have none.
     processor_seconds: float = 0.0
+
+
+class KeptComparison(msgspec.Struct, frozen=True):
+    """What another run says of the claims of a directory: where its rows come from, and its verdict on each claim.
+
+    ``here`` has the verdicts of the directory when they were compared.
+    """
+
+    other: str
+    verdicts: dict[str, str | None]
+    here: dict[str, str | None]
+
+
+def origin_of(manifests: Sequence[ResultManifest]) -> str:
+    """Return what the rows of experiments come from: how many of each scale, commits and seeds."""
+    commits = sorted({each.commit[:10] or f"tamis {each.tamis}" for each in manifests})
+    seeds = sorted({each.seed for each in manifests})
+    scales = Counter(each.scale for each in manifests)
+    sizes = " and ".join(f"{scales[scale]} of scale {scale}" for scale in Scale if scales[scale])
+    return (
+        f"{len(manifests):,} experiment{'' if len(manifests) == 1 else 's'}, {sizes}, from "
+        f"{'commit' if len(commits) == 1 else f'{len(commits)} commits:'} {', '.join(commits)}, "
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+    )
 
 
 @dataclass(frozen=True)
@@ -157,6 +183,16 @@ class Results:
         """Keep the verdicts beside the rows."""
         self.directory.mkdir(parents=True, exist_ok=True)
         _replace(self.directory / "findings.json", msgspec.json.format(msgspec.json.encode(findings)) + b"\n")
+
+    def write_comparison(self, comparison: KeptComparison) -> None:
+        """Keep what another run says beside the rows."""
+        data = msgspec.json.format(msgspec.json.encode(comparison)) + b"\n"
+        _replace(self.directory / "comparison.json", data)
+
+    def comparison(self) -> KeptComparison | None:
+        """Return what another run says; None if there is no comparison."""
+        path = self.directory / "comparison.json"
+        return msgspec.json.decode(path.read_bytes(), type=KeptComparison) if path.exists() else None
 
     def _rows(self, experiment: Experiment) -> Path:
         return self.directory / f"{experiment.name}.parquet"

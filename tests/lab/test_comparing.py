@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tamis.errors import ModelError
 from tamis_lab import registry
 from tamis_lab.experiment import Experiment, grid
 from tamis_lab.report.comparison import compare_runs
+from tamis_lab.report.contents import gather
+from tamis_lab.report.markdown import markdown_pages
 from tamis_lab.results import Results, Setting
 from tamis_lab.rows import Rows, interval
 from tamis_lab.running import here, run_experiments
@@ -42,7 +45,8 @@ def steered(monkeypatch: pytest.MonkeyPatch) -> Experiment:
         charts=(),
     )
     monkeypatch.setitem(registry.EXPERIMENTS, "toy", experiment)
-    monkeypatch.setattr("tamis_lab.report.comparison.EXPERIMENTS", registry.EXPERIMENTS)
+    for module in ("comparison", "contents"):
+        monkeypatch.setattr(f"tamis_lab.report.{module}.EXPERIMENTS", registry.EXPERIMENTS)
     return experiment
 
 
@@ -109,6 +113,20 @@ def test_the_screen_names_what_changed_and_both_seeds(steered: Experiment, tmp_p
     assert code == 1
     for words in ("seed 0", "seed 7", "MUST NOT CHANGE", "1 claims, 1 changed, 1 of them were decided before"):
         assert words in shown[""]
+
+
+def test_a_report_says_what_another_run_says(steered: Experiment, tmp_path: Path) -> None:
+    run(steered, tmp_path / "a", UNDECIDED, seed=3)
+    second = run(steered, tmp_path / "b", HELD)
+    assert "Another run" not in markdown_pages(gather(second))["report.md"]
+    assert command(tmp_path, "--json", "--keep")[0] == 0
+    page = markdown_pages(gather(second))["report.md"]
+    assert re.search(r"Another run \(1 experiment, 1 of scale small, from commit [0-9a-f]+, seed 3\): ", page)
+    assert "the same on 0 of 1 claims, but not on T1 (undecided there, held here)." in page
+    VALUES[:] = NOT_HELD
+    list(run_experiments([steered], second, Setting(Scale.SMALL, 0), here, again=True))
+    with pytest.raises(ModelError, match="the verdicts changed since they were compared"):
+        markdown_pages(gather(second))
 
 
 def test_a_claim_without_rows_is_not_repeated(steered: Experiment, tmp_path: Path) -> None:

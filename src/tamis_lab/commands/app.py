@@ -264,6 +264,9 @@ def report(scale: ScaleOption = Scale.SMALL, out: Out = None, json: Json = False
 def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="A directory of results.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another one: another seed, commit or machine.")],
+    kept: Annotated[
+        bool, typer.Option("--keep", help="Write comparison.json into SECOND, so that its report says what changed.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare the verdicts of two runs claim by claim, and say which of them changed.
@@ -274,10 +277,12 @@ def compare(
     from tamis.cli.failures import NO
     from tamis.cli.screen import write_json_lines
     from tamis_lab.commands.screen import as_comparison_row, show_comparison
-    from tamis_lab.report.comparison import compare_runs
+    from tamis_lab.report.comparison import compare_runs, keep
     from tamis_lab.results import Results
 
     comparison = compare_runs(Results(first), Results(second))
+    if kept:
+        keep(comparison, Results(second))
     if json:
         write_json_lines([as_comparison_row(each) for each in comparison.claims])
     else:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from tamis.errors import ModelError
 from tamis_lab.experiment import Finding
 from tamis_lab.registry import EXPERIMENTS
-from tamis_lab.results import ResultManifest, Results
+from tamis_lab.results import KeptComparison, Results, origin_of
 from tamis_lab.running import judge
 from tamis_lab.verdicts import ClaimVerdict
 
-__all__ = ["ClaimComparison", "RunComparison", "compare_findings", "compare_runs"]
+__all__ = ["ClaimComparison", "RunComparison", "compare_findings", "compare_runs", "keep"]
 
 
 class ClaimComparison(NamedTuple):
@@ -29,7 +29,7 @@ class ClaimComparison(NamedTuple):
     @property
     def changed(self) -> bool:
         """Whether the two runs differ."""
-        return self._verdict(self.first) != self._verdict(self.second)
+        return _verdict(self.first) != _verdict(self.second)
 
     @property
     def allowed(self) -> bool:
@@ -37,10 +37,6 @@ class ClaimComparison(NamedTuple):
         if self.first is None or self.second is None:
             return False
         return self.first.verdict in (ClaimVerdict.UNDECIDED, self.second.verdict)
-
-    @staticmethod
-    def _verdict(finding: Finding | None) -> ClaimVerdict | None:
-        return None if finding is None else finding.verdict
 
 
 class RunComparison(NamedTuple):
@@ -62,7 +58,7 @@ def compare_runs(first: Results, second: Results) -> RunComparison:
     Raises `ModelError` where one of them holds no rows, or where an experiment has rows of one scale here and of
     another there: those are two questions.
     """
-    experiments = list(EXPERIMENTS.values())
+    experiments = [experiment for experiment in EXPERIMENTS.values() if experiment.claims]
     for results in (first, second):
         if not any(results.has(experiment) for experiment in experiments):
             raise ModelError(f"{results.directory} holds no rows: run `tamis lab run all --out {results.directory}`")
@@ -75,7 +71,7 @@ def compare_runs(first: Results, second: Results) -> RunComparison:
                     f"{scales[1]} in {second.directory}: runs of one scale can be compared"
                 )
     claims = compare_findings(judge(experiments, first), judge(experiments, second))
-    return RunComparison(claims, _made_from(first), _made_from(second))
+    return RunComparison(claims, _origin(first), _origin(second))
 
 
 def compare_findings(first: Sequence[Finding], second: Sequence[Finding]) -> list[ClaimComparison]:
@@ -84,16 +80,17 @@ def compare_findings(first: Sequence[Finding], second: Sequence[Finding]) -> lis
     return [ClaimComparison(claim, of_first.get(claim), of_second.get(claim)) for claim in of_first | of_second]
 
 
-def _made_from(results: Results) -> str:
-    """Return the scales, seeds and commits of a directory of results, in a line."""
-    manifests = [results.manifest(experiment) for experiment in EXPERIMENTS.values() if results.has(experiment)]
-
-    def values(name: str) -> str:
-        return ", ".join(sorted({str(getattr(manifest, name)) for manifest in manifests}))
-
-    commits = ", ".join(sorted({_short_commit(manifest) for manifest in manifests}))
-    return f"{results.directory}: scale {values('scale')}, seed {values('seed')}, {commits}"
+def keep(comparison: RunComparison, results: Results) -> None:
+    """Write what the first run says beside the rows of the second, so that its report says so."""
+    of_first = {each.claim: _verdict(each.first) for each in comparison.claims}
+    of_second = {each.claim: _verdict(each.second) for each in comparison.claims}
+    results.write_comparison(KeptComparison(comparison.first_from, of_first, of_second))
 
 
-def _short_commit(manifest: ResultManifest) -> str:
-    return f"commit {manifest.commit[:10]}" if manifest.commit else f"tamis {manifest.tamis}"
+def _verdict(finding: Finding | None) -> str | None:
+    return None if finding is None else str(finding.verdict)
+
+
+def _origin(results: Results) -> str:
+    experiments = [experiment for experiment in EXPERIMENTS.values() if experiment.claims and results.has(experiment)]
+    return origin_of([results.manifest(experiment) for experiment in experiments])

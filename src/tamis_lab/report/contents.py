@@ -13,8 +13,7 @@ from tamis_lab.errata import ERRATA, Erratum
 from tamis_lab.experiment import Experiment, Finding
 from tamis_lab.registry import EXPERIMENTS, PAPERS
 from tamis_lab.report.practice import PRACTICE
-from tamis_lab.results import ResultManifest, Results
-from tamis_lab.scale import Scale
+from tamis_lab.results import KeptComparison, ResultManifest, Results, origin_of
 from tamis_lab.verdicts import ClaimVerdict, Judge
 
 __all__ = ["Chapter", "Contents", "Section", "gather", "how_large", "made_from", "statement"]
@@ -60,6 +59,7 @@ class Contents:
 
     chapters: Sequence[Chapter]
     missing: Sequence[str]
+    comparison: KeptComparison | None = None
 
     @property
     def findings(self) -> list[Finding]:
@@ -76,27 +76,33 @@ class Contents:
 
     @property
     def origin(self) -> str:
-        """What all rows come from, in a sentence: commits, seeds, and the experiments of each scale."""
-        manifests = [section.manifest for chapter in self.chapters for section in chapter.sections]
-        commits = sorted({each.commit[:10] or f"tamis {each.tamis}" for each in manifests})
-        seeds = sorted({each.seed for each in manifests})
-        scales = Counter(each.scale for each in manifests)
-        sizes = " and ".join(f"{scales[scale]} of scale {scale}" for scale in Scale if scales[scale])
-        word = "commit" if len(commits) == 1 else f"{len(commits)} commits:"
-        return (
-            f"{_counted(len(manifests), 'experiment')}, {sizes}, from {word} {', '.join(commits)}, "
-            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}."
-        )
+        """What all rows come from: commits, seeds, and the experiments of each scale."""
+        return origin_of([section.manifest for chapter in self.chapters for section in chapter.sections])
+
+    @property
+    def other_run(self) -> str:
+        """What another run says, in a sentence; "" if none was compared.
+
+        Raises `ModelError` where the verdicts of this directory are not those that were compared.
+        """
+        if self.comparison is None:
+            return ""
+        here = {finding.claim: str(finding.verdict) for finding in self.findings}
+        if self.comparison.here != here:
+            raise ModelError("the verdicts changed since they were compared: run `tamis lab compare --keep` again")
+        differences = [
+            f"{claim} ({verdict} there, {here[claim]} here)"
+            for claim, verdict in self.comparison.verdicts.items()
+            if verdict != here[claim]
+        ]
+        repeated = f"the same on {len(here) - len(differences)} of {len(here)} claims"
+        return f"{repeated}, but not on {', '.join(differences)}" if differences else repeated
 
     @property
     def waiting(self) -> list[tuple[str, Judge]]:
         """The claims whose rows are of an earlier design, with their judges."""
         sections = [section for chapter in self.chapters for section in chapter.sections if section.outdated]
         return [pair for section in sections for pair in section.experiment.claims.items()]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def gather(results: Results) -> Contents:
@@ -117,7 +123,8 @@ def gather(results: Results) -> Contents:
         )
         for paper, title in PAPERS.items()
     ]
-    return Contents(chapters, [experiment.name for experiment in EXPERIMENTS.values() if experiment not in present])
+    missing = [experiment.name for experiment in EXPERIMENTS.values() if experiment not in present]
+    return Contents(chapters, missing, results.comparison())
 
 
 def _section(experiment: Experiment, results: Results) -> Section:

@@ -80,7 +80,9 @@ def _summary(contents: Contents) -> Iterator[str]:
     yield "<h2>In two minutes</h2>"
     heads = [f'<span class="verdict {_class(verdict)}">{verdict}</span>' for verdict in ClaimVerdict]
     yield from _table(["paper", *heads], [_in_a_line(chapter) for chapter in contents.chapters])
-    yield f"<p>Rows: {escape(contents.origin)}</p>"
+    yield f"<p>Rows: {escape(contents.origin)}.</p>"
+    if contents.comparison is not None:
+        yield f"<p>Another run ({escape(contents.comparison.other)}): {escape(contents.other_run)}.</p>"
     sentences = [
         f"<li><strong>{chapter.paper}</strong>: {_with_code(sentence)}</li>"
         for chapter in contents.chapters

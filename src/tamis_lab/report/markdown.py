@@ -28,7 +28,9 @@ def _summary(contents: Contents) -> Iterator[str]:
     yield ""
     heads = ("paper", *map(str, ClaimVerdict))
     yield from _table(heads, [_in_a_line(chapter) for chapter in contents.chapters])
-    yield f"Rows: {contents.origin}"
+    yield f"Rows: {contents.origin}."
+    if contents.comparison is not None:
+        yield f"Another run ({contents.comparison.other}): {contents.other_run}."
     yield ""
     for chapter in contents.chapters:
         yield from (f"- **{chapter.paper}**: {sentence}" for sentence in chapter.practice)
@@ -40,6 +42,11 @@ def _summary(contents: Contents) -> Iterator[str]:
     yield "of a paper has rules, figures and errors; the numbers of an error are those of the tests beside it."
     yield ""
     yield from _table(("claim", "verdict", "the paper", "here"), [_brief(each) for each in contents.findings])
+    yield from _not_judged(contents)
+
+
+def _not_judged(contents: Contents) -> Iterator[str]:
+    """Yield the claims and experiments without a verdict."""
     if contents.waiting:
         yield "Rows of an earlier design, made before the rules of these claims changed; no verdict until they are run"
         yield "again with `tamis lab run NAME --scale paper --again`:"
