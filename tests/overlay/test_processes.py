@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +20,7 @@ from tamis.runtime.peer import process
 from tamis.runtime.peer.address import address_of
 from tamis.runtime.peer.process import PeerProcess
 from tests.server.forks import ForkedProgram, pipe_program
-from tests.server.processes import HANGS, read_line
+from tests.server.processes import HANGS, ask, read_line
 
 SCHEMA = Schema({"mag": Number(0, 10), "depth": Number(0, 700)})
 PATIENT = HANGS
@@ -74,15 +75,16 @@ def test_peers_on_loopback_deliver_what_matches_also_after_a_crash() -> None:
     assert got["0"] == []
 
 
-def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[bytes] | ForkedProgram, str]:
+def start(schema: Path, *arguments: str) -> tuple[subprocess.Popen[bytes] | ForkedProgram, dict[str, Any]]:
     process = pipe_program(["peer", "--schema", str(schema), "--round-seconds", "0.1", *arguments])
-    return process, json.loads(read_line(process))["peer"]
+    return process, json.loads(read_line(process))
 
 
-def test_processes_find_one_another(tmp_path: Path) -> None:
+def test_processes_find_one_another_and_show_what_they_count(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(SCHEMA.to_json())
-    first, url = start(schema, "--subscribe", "mag >= 5")
+    first, greeting = start(schema, "--subscribe", "mag >= 5", "--metrics", "0")
+    url, port = greeting["peer"], greeting["metrics"]
     others = [start(schema, "--join", url, "--subscribe", text)[0] for text in ("mag >= 2", "depth < 50")]
     try:
         publisher, _ = start(schema, "--join", url)
@@ -98,6 +100,11 @@ def test_processes_find_one_another(tmp_path: Path) -> None:
         assert seen == {0: {6.0}, 1: {7.0}, 2: {8.0}}
         for other in others[:2]:
             assert json.loads(read_line(other))["event"]["mag"] in (6.0, 7.0, 8.0)
+        text = ask(f"http://127.0.0.1:{port}/metrics").body.decode()
+        name = url.removeprefix("tcp://")
+        assert f'tamis_peer_deliveries_total{{peer="{name}"}} 3.0' in text
+        assert f'tamis_peer_seats{{peer="{name}"}}' in text
+        assert f'tamis_peer_published_total{{peer="{name}"}} 0.0' in text
     finally:
         for process in (first, *others):
             process.kill()

@@ -19,7 +19,7 @@ from tamis.routing.policies import find_policy
 from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.runtime.broker.tokens import Tokens
 from tamis.runtime.dialling import websocket_url
-from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running
+from tests.server.processes import HANGS, BrokerProcess, ReservedPort, ask, running, wait_until
 
 SCHEMA = '{"attributes": {"mag": {"type": "number"}}}'
 
@@ -31,7 +31,8 @@ def two_brokers(directory: Path) -> tuple[BrokerProcess, BrokerProcess]:
     Tokens(directory / "north-data" / "tokens.json").add("impostor", broker="west")
     (directory / "token").write_text(token)
     start = 'name = "{0}"\ndata = "{1}/{0}-data"\nschema = "{1}/schema.json"\nrequire_tokens = {2}\n[[links]]\n'
-    north = BrokerProcess(directory / "north", start.format("north", directory, "true") + 'name = "south"')
+    to_south = 'name = "south"\npolicy = "zcurve"'
+    north = BrokerProcess(directory / "north", start.format("north", directory, "true") + to_south)
     south = start.format("south", directory, "false")
     south += f'name = "north"\nurl = "{north.url}"\ntoken_file = "{directory}/token"\nnamespaces = ["default"]'
     return north, BrokerProcess(directory / "south", south)
@@ -62,6 +63,15 @@ def test_linked_brokers(tmp_path: Path) -> None:
             assert [link["policy"] for link in links] == ["covering"]
             shown = ask(f"{north.url}/v1/statistics", Authorization=f"Bearer {secret}").json["links"]
             assert [(link["table_entries"], link["events"]) for link in shown] == [(1, 1)]
+            assert links[0]["searches"] is None  # only the Z curve counts its searches
+            for id in ("first", "equal"):
+                await far.subscribe("mag >= 9", id=id)
+            as_admin = {"Authorization": f"Bearer {secret}"}
+            [link] = ask(f"{north.url}/v1/links", **as_admin).json["links"]
+            assert (link["searches"]["questions"], link["searches"]["hits"]) == (2, 1)
+            for metric in ('questions{link="south"} 2.0', 'hits{link="south"} 1.0', 'cubes{link="south"}'):
+                line = f"tamis_link_search_{metric}".encode()
+                wait_until(lambda line=line: line in ask(f"{north.url}/metrics", **as_admin).body, str(line))
 
     with running(north, south):
         asyncio.run(asyncio.wait_for(story(), HANGS))

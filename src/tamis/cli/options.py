@@ -17,6 +17,7 @@ __all__ = [
     "Json",
     "KeyFile",
     "Least",
+    "Metrics",
     "Most",
     "OnBad",
     "OnBadRow",
@@ -71,6 +72,10 @@ Choice = Annotated[
 ]
 Least = Annotated[int, typer.Option("--least", min=1, help="The fewest children of a node of peers, the paper's m.")]
 Most = Annotated[int, typer.Option("--most", min=2, help="The most children of a node of peers, the paper's M.")]
+Metrics = Annotated[
+    int | None,
+    typer.Option("--metrics", metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus on 127.0.0.1."),
+]
 OnBadRow = Annotated[
     OnBad, typer.Option("--on-bad", help="Stop at a row that cannot be read, or skip it and list it at the end.")
 ]

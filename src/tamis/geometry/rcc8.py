@@ -23,7 +23,7 @@ from typing import Final
 
 from tamis.model.subscription import Relation
 
-__all__ = ["COMPOSITION", "INVERSE", "compose", "sets_conflict", "sets_cover"]
+__all__ = ["COMPOSITION", "INVERSE", "compose", "sets_conflict"]
 
 #: The paper's letters.
 _LETTERS: Final = dict(zip(("D", "M", "O", "E", "I", "Ct", "Cv", "cB"), Relation, strict=True))
@@ -83,12 +83,3 @@ def sets_conflict(r1: frozenset[Relation], q: Relation, r2: frozenset[Relation])
     True
     """
     return not compose(r1, q) & r2
-
-
-def sets_cover(r1: frozenset[Relation], q: Relation, r2: frozenset[Relation]) -> bool:
-    """Whether every x that satisfies (r2, B) satisfies (r1, A), where A q B.
-
-    >>> sets_cover(frozenset({Relation.DISJOINT}), Relation.INSIDE, frozenset({Relation.MEETS}))
-    True
-    """
-    return compose(r2, INVERSE[q]) <= r1

@@ -14,7 +14,7 @@ import shapely
 
 from tamis.geometry.spaces import EARTH_RADIUS, chord, sphere_vectors
 
-__all__ = ["are_within", "bounds_of_circle", "distance_between"]
+__all__ = ["are_within", "bounds_of_circle"]
 
 _Vectors = npt.NDArray[np.float64]
 Side = tuple[float, float]
@@ -41,15 +41,6 @@ def are_within(a: shapely.Geometry, b: shapely.Geometry, metres: float) -> bool:
         return False
     near_b = _clipped(_edges(b), bounds_of_circle(near_a.bounds, metres))
     return not near_b.is_empty and _distance(near_a, near_b) <= metres
-
-
-def distance_between(a: shapely.Geometry, b: shapely.Geometry) -> float:
-    """Return the distance of two geometries in metres; 0 if they have a point in common.
-
-    >>> round(distance_between(shapely.Point(13.4, 52.5), shapely.LineString([(2.3, 48.8), (2.3, 49.0)])) / 1000)
-    871
-    """
-    return 0.0 if shapely.intersects(a, b) else _distance(_edges(a), _edges(b))
 
 
 def _distance(a: shapely.Geometry, b: shapely.Geometry) -> float:

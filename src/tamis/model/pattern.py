@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from tamis.model.values import UnfitError
 
-__all__ = ["LikePattern", "like_matches", "like_pattern", "plain_pieces", "prefix_stop"]
+__all__ = ["LikePattern", "like_pattern", "plain_pieces", "prefix_stop"]
 
 #: A piece of a pattern: its characters in order; None is ``_``.
 _Piece = tuple[str | None, ...]
@@ -90,11 +90,6 @@ def like_pattern(pattern: str) -> LikePattern:
     inner = [tuple(piece) for piece in pieces[1:-1] if piece]
     ends = [tuple(pieces[0]), tuple(pieces[-1])] if len(pieces) > 1 else [tuple(pieces[0])]
     return LikePattern((ends[0], *inner, *ends[1:]))
-
-
-def like_matches(pattern: str, text: str) -> bool:
-    """Whether a text fits a LIKE pattern."""
-    return like_pattern(pattern).matches(text)
 
 
 def prefix_stop(prefix: str) -> str | None:

@@ -26,9 +26,9 @@ __all__ = [
     "Object",
     "StrictJsonError",
     "checked_object",
-    "count_containers",
     "count_keys",
     "count_marks",
+    "count_outside_strings",
     "excess",
     "lower",
     "read_event",
@@ -148,7 +148,7 @@ def excess(text: str) -> Bound | None:
     """Return the bound that the object in a text exceeds, if any; nothing is parsed for that."""
     for bound in BOUNDS:
         is_near = len(text) > bound.most and count_marks(text, bound.marks) > bound.most
-        if is_near and _count_outside_strings(text, bound.marks) > bound.most:
+        if is_near and count_outside_strings(text, bound.marks) > bound.most:
             return bound
     return None
 
@@ -160,25 +160,21 @@ def count_marks(text: str | bytes, marks: str = _CONTAINERS, start: int = 0, sto
     return sum(text.count(mark.encode(), start, stop) for mark in marks)
 
 
-def count_containers(text: str) -> int:
-    r"""Return how many objects and lists JSON text has, without parsing it.
-
-    >>> count_containers(r'{"a": [{}, "[{", "\\\"[", "\\"]}')
-    3
-    """
-    return _count_outside_strings(text, _CONTAINERS)
-
-
 def count_keys(text: str) -> int:
     r"""Return how many keys the objects in JSON text have together, without parsing it.
 
     >>> count_keys(r'{"a": {"b:": "\":"}, "c": [{"d": 1}]}')
     4
     """
-    return _count_outside_strings(text, _KEYS)
+    return count_outside_strings(text, _KEYS)
 
 
-def _count_outside_strings(text: str, marks: str) -> int:
+def count_outside_strings(text: str, marks: str) -> int:
+    r"""Return how many of the marks ``[{`` or ``:`` JSON text has outside strings, without parsing it.
+
+    >>> count_outside_strings(r'{"a": [{}, "[{", "\\\"[", "\\"]}', "[{")
+    3
+    """
     data = text.encode("utf-8", "surrogatepass")
     if "\\" in text:  # first what may escape a quotation mark
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -93,7 +93,8 @@ class PeerCore:
         self._seat_of: dict[Place, str] = {}
         self._boxes: dict[Place, Box] = {}
         self._n_seats = 0
-        self._published = 0
+        #: How many events the user has published.
+        self.published = 0
         self._outgoing: dict[int, _Outgoing] = {}
         #: Which events were matched here.
         self._matched: EventBook[bool] = EventBook()
@@ -220,8 +221,8 @@ class PeerCore:
             self._work([], effects)
 
     def _hold(self, payload: bytes, namespace: str, effects: list[Effect]) -> None:
-        self._published += 1
-        id = m.EventId(self.name, self._epoch, self._published)
+        self.published += 1
+        id = m.EventId(self.name, self._epoch, self.published)
         event = m.PeerEvent(id, namespace, payload, min(self._outgoing, default=id.seq))
         self._outgoing[id.seq] = _Outgoing(event)
         effects.append(Persist(_event_key(id), msgspec.msgpack.encode(event)))

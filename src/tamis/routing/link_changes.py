@@ -44,7 +44,8 @@ def restore_rings(core: BrokerCore, stored: Mapping[Key, bytes], now: float) -> 
     for link in rings.refused:
         effects += [*_drop(core, link), Leave(link, rings.why_refused(link))]
     effects += _refuse(core)
-    obsolete_keys = (key for key in stored if key[0] in _OF_TABLES and key[1] in rings.refused)
+    refused = set(rings.refused)
+    obsolete_keys = (key for key in stored if key[0] in _OF_TABLES and key[1] in refused)
     return [*effects, *(Persist(key, None) for key in obsolete_keys)]
 
 

@@ -14,7 +14,7 @@ from tamis.algebra.proofs.budget import Budget
 from tamis.algebra.proofs.facts import Facts
 from tamis.algebra.proofs.patterns import MAX_STEPS, StringSearch, finite_strings, no_string_fits, search_strings
 from tamis.algebra.simplify import simplify
-from tamis.model.pattern import like_matches
+from tamis.model.pattern import like_pattern
 from tamis.model.subscription import Like
 from tamis.model.types import String
 from tamis.model.value_set import EMPTY, PRESENT, ValueSet
@@ -28,12 +28,12 @@ patterns = st.text("ab%_", max_size=4)
 def test_the_search_is_right_both_ways(given_patterns: list[tuple[str, bool]]) -> None:
     likes = tuple(Like("s", pattern, negated) for pattern, negated in given_patterns)
     answer = search_strings(PRESENT, likes)
-    fitting = [t for t in TEXTS if all(like_matches(p, t) != negated for p, negated in given_patterns)]
+    fitting = [t for t in TEXTS if all(like_pattern(p).matches(t) != negated for p, negated in given_patterns)]
     assert answer.proved
     if answer.text is None:
         assert not fitting
     else:
-        assert all(like_matches(p, answer.text) != negated for p, negated in given_patterns)
+        assert all(like_pattern(p).matches(answer.text) != negated for p, negated in given_patterns)
 
 
 @given(patterns, patterns, st.text("ab\0", max_size=3), st.text("ab\0", max_size=3))
@@ -41,14 +41,18 @@ def test_with_a_range(yes: str, no: str, low: str, high: str) -> None:
     kind = String()
     allowed = ValueSet.between(kind.before(low), kind.after(high)) if low <= high else EMPTY
     answer = search_strings(allowed, (Like("s", yes), Like("s", no, negated=True)))
-    fitting = [t for t in (*TEXTS, low, high) if low <= t <= high and like_matches(yes, t) and not like_matches(no, t)]
+    fitting = [
+        t
+        for t in (*TEXTS, low, high)
+        if low <= t <= high and like_pattern(yes).matches(t) and not like_pattern(no).matches(t)
+    ]
     assert answer.proved
     if answer.text is None:
         assert not fitting
     else:
         assert low <= answer.text <= high
-        assert like_matches(yes, answer.text)
-        assert not like_matches(no, answer.text)
+        assert like_pattern(yes).matches(answer.text)
+        assert not like_pattern(no).matches(answer.text)
 
 
 def test_sets_that_can_be_listed() -> None:
@@ -85,8 +89,8 @@ def test_a_string_is_found_however_large_the_search_could_grow() -> None:
     answer = search_strings(PRESENT, (Like("s", wanted), Like("s", other, negated=True)))
     assert answer.proved
     assert answer.text is not None
-    assert like_matches(wanted, answer.text)
-    assert not like_matches(other, answer.text)
+    assert like_pattern(wanted).matches(answer.text)
+    assert not like_pattern(other).matches(answer.text)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from tamis.algebra.evaluate import matches
 from tamis.errors import RemoteProtocolError, TamisError
 from tamis.model.schema import Event
 from tamis.node.content import Content
+from tamis.node.core import LinkUp
 from tamis.node.effects import Key, Persist, Send
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, client_key
 from tamis.routing.core.event_batch import EventBatch
-from tamis.routing.core.interest import MANY
+from tamis.routing.core.interest import MANY, Interest
 from tamis.routing.policies import POLICIES
+from tamis.routing.table_parts import Connected
 
 SCHEMA = Schema({"a": Number(), "b": Number(), "s": String(), "t": Timestamp()})
 MOMENTS = [f"2026-01-0{day}T00:00:00.{micros}Z" for day in (1, 2, 3) for micros in ("000000", "000001")]
@@ -134,3 +136,15 @@ def test_nothing_of_an_update_with_a_bad_entry_is_applied() -> None:
         core.handle(m.Update(1, entries, (), replace=True, ranges=()), sender="east", now=0.0)
     assert not core.table.interests("east")
     assert core.table.unspoken == {"east"}
+
+
+def test_a_batch_that_is_announced_as_it_is_written_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy every asks nothing of a filter, so its document goes on as it came."""
+    documents = [Content(SCHEMA).write_filter(Content(SCHEMA).compile(f"a BETWEEN {i} AND {i + 1}")) for i in range(64)]
+    core = BrokerCore("here", {"east": POLICIES["every"]}, Content(SCHEMA))
+    for message in (Connected(takes_parts=False), LinkUp(), m.Update(1, replace=True)):
+        core.handle(message, sender="east", now=0)
+    monkeypatch.setattr(Interest, "filters", property(lambda self: pytest.fail(f"{self.document!r} is compiled")))
+    effects = core.subscribe([("alice", m.Subscribe(i, document)) for i, document in enumerate(documents)], now=0)
+    [update] = [effect.message for effect in effects if isinstance(effect, Send) and effect.link == "east"]
+    assert [entry.filter for entry in update.announce] == documents

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.options import Json, examples
+from tamis.cli.options import Json, Metrics, examples
 
 if TYPE_CHECKING:
     from tamis.runtime.bridges.plan import BridgeCounts, BridgePlan
@@ -61,10 +61,6 @@ DeadLetters = Annotated[
     typer.Option(
         "--dead-letters", metavar="FILE", help="The file for messages that can never be delivered, as JSON lines."
     ),
-]
-Metrics = Annotated[
-    int | None,
-    typer.Option("--metrics", metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus on 127.0.0.1."),
 ]
 Progress = Annotated[
     float | None,
@@ -218,9 +214,10 @@ def _run(
     """Run a bridge and tell what it did; or only try it."""
     import asyncio
 
-    from tamis.runtime.bridges.monitoring import report_progress, serving_metrics
+    from tamis.runtime.bridges.monitoring import metrics_of, report_progress
     from tamis.runtime.bridges.plan import BridgeCounts
     from tamis.runtime.bridges.running import run_bridge
+    from tamis.runtime.metrics import serving_metrics
 
     counts, has_run = BridgeCounts(), False
 
@@ -234,7 +231,8 @@ def _run(
         if dry_run:
             await _try(plan, system, json)
             return
-        with serving_metrics(counts, system.kind, plan.name, metrics) as port:
+        labels = {"system": system.kind, "bridge": plan.name}
+        with serving_metrics(lambda: metrics_of(counts), labels, metrics) as port:
             telling = asyncio.create_task(
                 report_progress(counts, progress or 1e9, lambda current: _report(current, json))
             )

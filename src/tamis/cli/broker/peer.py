@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.options import Choice, Least, Most, Split, examples, read_schema
+from tamis.cli.options import Choice, Least, Metrics, Most, Split, examples, read_schema
 
 if TYPE_CHECKING:
     from tamis.runtime.peer.process import PeerProcess
@@ -67,6 +67,7 @@ def peer(
     most: Most = 10,
     split: Split = "quadratic",
     choice: Choice = "",
+    metrics: Metrics = None,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop after this many seconds; by default when interrupted.")
     ] = None,
@@ -83,9 +84,12 @@ def peer(
 
     from tamis.cli.screen import errors
     from tamis.overlay.seat import Shape
+    from tamis.runtime.extra import demand_server
     from tamis.runtime.peer.process import PeerProcess
     from tamis.runtime.peer.security import PeerSecurity
 
+    if metrics is not None:
+        demand_server("tamis peer --metrics")
     loaded_schema = read_schema(schema)
     assert loaded_schema is not None
     security = PeerSecurity(_token(token_file), tls_certificate, tls_key, tls_authority)
@@ -103,7 +107,7 @@ def peer(
     for text in subscribe or []:
         process.content.compile(text)  # report a bad filter before the peer joins
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_live(process, subscribe or [], seconds))
+        asyncio.run(_live(process, subscribe or [], seconds, metrics))
 
 
 def _token(path: Path | None) -> str:
@@ -123,12 +127,24 @@ def _token(path: Path | None) -> str:
     return token
 
 
-async def _live(process: PeerProcess, filters: list[str], seconds: float | None) -> None:
+async def _live(process: PeerProcess, filters: list[str], seconds: float | None, metrics: int | None) -> None:
+    from tamis.runtime.metrics import serving_metrics
+    from tamis.runtime.peer.process import counts_of
+
+    await process.start()
+    try:
+        with serving_metrics(lambda: counts_of(process), {"peer": process.name}, metrics) as port:
+            _say({"peer": f"tcp://{process.name}"} | ({} if port is None else {"metrics": port}))
+            await _take_part(process, filters, seconds)
+    finally:
+        await process.stop()
+
+
+async def _take_part(process: PeerProcess, filters: list[str], seconds: float | None) -> None:
+    """Subscribe, publish and print deliveries until the time has come; then leave the tree."""
     import asyncio
     import contextlib
 
-    await process.start()
-    _say({"peer": f"tcp://{process.name}"})
     try:
         await _find_contact(process)
         for number, text in enumerate(filters):
@@ -140,7 +156,6 @@ async def _live(process: PeerProcess, filters: list[str], seconds: float | None)
         for number in range(len(filters)):
             process.unsubscribe(number)
         await asyncio.sleep(0.05)  # let the last words out
-        await process.stop()
 
 
 async def _find_contact(process: PeerProcess) -> None:

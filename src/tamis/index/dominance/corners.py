@@ -58,8 +58,6 @@ class CornerIndex(BoxIndex):
         self._least = _Least(np.zeros(0, np.int64), {})
         self._walk = Walk(np.zeros((4, 1), np.int16), np.empty(1_024, np.int64), np.zeros(2, np.int64))
         self._room = np.empty(_FIRST_ROOM, np.int32)
-        #: The upper bound of a search for one box, which the kernel replaces by the row.
-        self._bound = np.empty(1, np.int32)
 
     @property
     def counters(self) -> tuple[int, int]:
@@ -83,15 +81,6 @@ class CornerIndex(BoxIndex):
         find_least_covers(directory, least, (hi[order], lo[order]), ordered, walk)
         best[order] = ordered
         return best
-
-    def find_least_cover(self, box: _FloatArray, below: int = NOBODY) -> int:
-        """Return what `find_least_covers` returns, sooner, for one box (lo, hi) float64[2, n_axes] of your own."""
-        if box.shape != (2, self.n_axes):
-            raise ValueError(f"expected two sides of {self.n_axes} values, not {box.shape}")
-        self._bound[0] = below
-        corners = box[1:], box[:1]
-        find_least_covers(self.snapshot.directory, self._least.addresses, corners, self._bound, self._scratch())
-        return self._bound.item()
 
     def find_coverers(self, lo: _FloatArray, hi: _FloatArray) -> _RowArray:
         """Return every row that covers one box, float64[n_axes] each, in any order."""

@@ -34,7 +34,6 @@ from tamis.index.mics.plan import RangeDelta, RangePlan
 from tamis.index.mics.space import ContentSpace
 from tamis.index.mics.table import RangeTable
 from tamis.model.schema import Event
-from tamis.model.tables import EventTable
 
 __all__ = ["RangeReceiver", "TableKeys", "version_of"]
 
@@ -96,12 +95,8 @@ class RangeReceiver:
                 return False
         return True
 
-    def matches_table(self, events: EventTable) -> npt.NDArray[np.bool_]:
-        """Return for each event of a table whether it has to go over the link."""
-        return self.matches_keys_of_table([space.keys_of_table(events) for space in self.spaces], len(events))
-
     def matches_keys_of_table(self, keyed: Sequence[TableKeys], n_events: int) -> npt.NDArray[np.bool_]:
-        """Return the same for events with known keys, `ContentSpace.keys_of_table` in each space."""
+        """Return the same for each event of a table with these keys, `ContentSpace.keys_of_table` in each space."""
         is_wanted = np.ones(n_events, bool)
         if self.is_lost:
             return is_wanted

@@ -42,7 +42,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import Filter, Subscription
 from tamis.model.tables import SubscriptionTable
 
-__all__ = ["CURVES", "ZCurveIndex"]
+__all__ = ["CURVES", "CurveSearches", "ZCurveIndex"]
 
 #: The curves by name. Cubes, bounds and epsilon are the same on all; a search visits the runs in another order.
 CURVES: Final[dict[str, CurveKey]] = {"z": z_key, "hilbert": hilbert_key, "gray": gray_key}
@@ -65,6 +65,15 @@ class BoxOfTable(NamedTuple):
 
     table: SubscriptionTable
     place: int
+
+
+class CurveSearches(NamedTuple):
+    """Counts of searches for covers; ``volume`` is the share of the cells that each visited, on average."""
+
+    questions: int
+    hits: int
+    cubes: int
+    volume: float
 
 
 class _Settings(NamedTuple):
@@ -224,6 +233,11 @@ class ZCurveIndex(OneByOne):
         covered = (row for row in candidates if is_covered(self._filters(row), subscription.filters))
         return np.array(sorted([*self._never, *covered]), np.int32)
 
+    def searches(self) -> CurveSearches:
+        """Return the counts of all searches for a cover."""
+        n = self._counts["searches"]
+        return CurveSearches(n, self._counts["hits"], self._counts["cubes"], self._volume / max(n, 1))
+
     def statistics(self) -> IndexStatistics:
         """Return the contents, the cost of searches, and the paper's bounds for the last search.
 
@@ -240,7 +254,7 @@ class ZCurveIndex(OneByOne):
         details |= {
             "last_cubes": sum(search.cubes for search in self._last),
             "volume_searched": _share(self._last),
-            "mean_volume": self._volume / max(self._counts["searches"], 1),
+            "mean_volume": self.searches().volume,
             "cube_bound": cube_bound(largest.lengths, self.epsilon) if largest and self.epsilon else 0,
             "run_bound": run_bound(largest.lengths) if largest else 0.0,
         }

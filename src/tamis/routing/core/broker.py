@@ -351,8 +351,9 @@ class BrokerCore:
     def _restored_interests(
         self, stored: Mapping[Key, bytes], read: Mapping[tuple[str, ...], m.Subscribe]
     ) -> Iterator[tuple[Link, str, Interest]]:
+        refused = set(self.flow.rings.refused)
         for (source, key), value in sorted(records.INTEREST.items(stored)):
-            if source in self.flow.rings.refused:
+            if source in refused:
                 continue
             if source in self._neighbours:
                 yield source, key, self.received.restored(source, key, value)

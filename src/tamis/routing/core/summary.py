@@ -30,6 +30,7 @@ from typing import NamedTuple, Protocol
 from tamis.algebra.covers import is_covered
 from tamis.errors import InvariantError
 from tamis.index.dominance.batches import Questions
+from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Subscription
 from tamis.routing.core.interest import NamedInterest
 
@@ -43,6 +44,7 @@ __all__ = [
     "Summary",
     "Wanted",
     "find_content",
+    "finder_of",
     "keys_of_contents",
 ]
 
@@ -84,6 +86,10 @@ class Placement(NamedTuple):
 
 class Strategy(Protocol):
     """Decides about the groups of one link, for a policy. It may miss a home, but never return a wrong one."""
+
+    @property
+    def finder(self) -> CoveringIndex | None:
+        """The index that proposes covers, if there is one."""
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return groups that provably contain a subscription together; None if none were found."""
@@ -380,6 +386,11 @@ class Summary:
 def keys_of_contents(summary: Summary) -> list[str]:
     """Return the keys of everything the neighbour must hold."""
     return list(summary._groups)
+
+
+def finder_of(summary: Summary) -> CoveringIndex | None:
+    """Return the index that proposes covers, if the policy of the link has one."""
+    return summary._strategy.finder
 
 
 def find_content(summary: Summary, key: str) -> Wanted | None:

@@ -47,6 +47,11 @@ class CoveringStrategy:
         self._keys: dict[int, str] = {}
         self._next_row = 0
 
+    @property
+    def finder(self) -> CoveringIndex:
+        """The index that proposes covers."""
+        return self._index
+
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return a group that covers a subscription."""
         row = self._index.find_cover(subscription)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from tamis.index.dominance.batches import Questions
 from tamis.model.subscription import Filter, Subscription
-from tamis.routing.core.summary import NewGroup, Wanted
+from tamis.routing.core.summary import NewGroup, Placement, Wanted
 
 __all__ = ["EveryStrategy", "IdentityStrategy"]
 
 
 class EveryStrategy:
     """Each subscription is announced by itself."""
+
+    finder = None
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return None: each subscription is its own home."""
@@ -22,8 +24,9 @@ class EveryStrategy:
         """Return the subscription itself."""
         return NewGroup(subscription)
 
-    def place(self, keys: Sequence[str], questions: Questions) -> None:
-        """Return None: one by one is as quick."""
+    def place(self, keys: Sequence[str], questions: Questions) -> Placement:
+        """Return each subscription as its own home; none of them is compiled."""
+        return Placement(list(keys), dict.fromkeys(range(len(keys)), ()))
 
     def opened(self, content: Subscription) -> None:
         """Do nothing: nothing depends on groups."""
@@ -34,6 +37,8 @@ class EveryStrategy:
 
 class IdentityStrategy:
     """A home is a group with the same filters."""
+
+    finder = None
 
     def __init__(self) -> None:
         self._keys: dict[tuple[Filter, ...], str] = {}

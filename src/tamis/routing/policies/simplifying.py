@@ -15,6 +15,7 @@ from typing import cast
 
 from tamis.algebra.simplify import simplify_filters
 from tamis.index.dominance.batches import Questions
+from tamis.index.protocols import CoveringIndex
 from tamis.model.subscription import Filter, Subscription
 from tamis.routing.core.interest import NamedInterest
 from tamis.routing.core.summary import NewGroup, Placement, Strategy, Wanted
@@ -37,6 +38,11 @@ class Simplified:
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
+
+    @property
+    def finder(self) -> CoveringIndex | None:
+        """The index of the strategy that follows."""
+        return self._strategy.finder
 
     def find_homes(self, subscription: Subscription) -> tuple[str, ...] | None:
         """Return groups that together contain a subscription."""

@@ -1,17 +1,15 @@
-"""What a bridge tells while it runs: metrics for Prometheus on loopback, and a line from time to time."""
+"""What a bridge tells while it runs: metrics for Prometheus, and a line from time to time."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
 
-from tamis.errors import ModelError
 from tamis.runtime.bridges.plan import BridgeCounts
+from tamis.runtime.metrics import Count
 
-__all__ = ["counts_as_text", "report_progress", "serving_metrics"]
+__all__ = ["counts_as_text", "metrics_of", "report_progress"]
 
 _HELP = {
     "received": "Messages read of the other system",
@@ -43,40 +41,7 @@ async def report_progress(counts: BridgeCounts, seconds: float, tell: Callable[[
             before = now
 
 
-@contextlib.contextmanager
-def serving_metrics(counts: BridgeCounts, kind: str, name: str, port: int | None) -> Iterator[int | None]:
-    """Serve counts at ``http://127.0.0.1:port/metrics`` for as long as the context lasts; None: not at all."""
-    if port is None:
-        yield None
-        return
-    from prometheus_client import CollectorRegistry, start_http_server
-
-    registry = CollectorRegistry()
-    registry.register(_Collector(counts, kind, name))
-    try:
-        server, thread = start_http_server(port, addr="127.0.0.1", registry=registry)
-    except OSError as error:
-        raise ModelError(f"--metrics: port {port} of 127.0.0.1: {error.strerror}; choose another") from None
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Collector:
-    """Gives the counts of one bridge to Prometheus."""
-
-    def __init__(self, counts: BridgeCounts, kind: str, name: str) -> None:
-        self._counts = counts
-        self._labels = [kind, name]
-
-    def collect(self) -> Iterator[Any]:
-        """Yield a family of metrics for each count."""
-        from prometheus_client.core import CounterMetricFamily
-
-        for name, text in _HELP.items():
-            family = CounterMetricFamily(f"tamis_bridge_{name}", text, labels=["system", "bridge"])
-            family.add_metric(self._labels, getattr(self._counts, name))
-            yield family
+def metrics_of(counts: BridgeCounts) -> Iterator[Count]:
+    """Yield counts for Prometheus."""
+    for name, text in _HELP.items():
+        yield Count(f"tamis_bridge_{name}", text, getattr(counts, name))

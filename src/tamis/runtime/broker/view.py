@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from tamis.index.zcurve.index import CurveSearches, ZCurveIndex
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
@@ -14,7 +15,7 @@ from tamis.routing.core.broker import BrokerCore, is_active
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_batch import EventBatch
 from tamis.routing.core.routing_table import Readers, n_entries
-from tamis.routing.core.summary import Origin, Summary
+from tamis.routing.core.summary import Origin, Summary, finder_of
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
 from tamis.routing.edge.registry import Place
@@ -92,8 +93,21 @@ class LinkView:
         self.is_skipped = neighbour in broker.flow.skipped
         self.is_full = neighbour in broker.flow.full
         self.is_connected = neighbour in machine.connections
+        #: What its searches for covers on the Z curve cost and brought; None: its policy makes none.
+        self.searches = _searches(broker.table.summaries.get(neighbour, {}).values())
         #: Whether both ends have each other's tables, and whether all brokers behind the neighbour know this one's.
         self.is_in_step, self.is_confirmed = (False, False) if self.ring else broker.progress_of(neighbour)
+
+
+def _searches(summaries: Iterable[Summary]) -> CurveSearches | None:
+    """Return the searches of all namespaces of a link together."""
+    finders = map(finder_of, summaries)
+    parts = [finder.searches() for finder in finders if isinstance(finder, ZCurveIndex)]
+    if not parts:
+        return None
+    questions = sum(part.questions for part in parts)
+    volume = sum(part.questions * part.volume for part in parts) / max(questions, 1)
+    return CurveSearches(questions, sum(part.hits for part in parts), sum(part.cubes for part in parts), volume)
 
 
 class BrokerView:

@@ -25,6 +25,7 @@ from tamis.overlay import messages as m
 from tamis.overlay.peer import USER, PeerCore
 from tamis.overlay.seat import Shape
 from tamis.overlay.space import Space
+from tamis.runtime.metrics import Count
 from tamis.runtime.peer.address import Address, address_of
 from tamis.runtime.peer.greeting import Identity
 from tamis.runtime.peer.listener import Listener
@@ -32,7 +33,7 @@ from tamis.runtime.peer.receivers import Dialler, Receivers
 from tamis.runtime.peer.reports import Reports
 from tamis.runtime.peer.security import PeerSecurity
 
-__all__ = ["PeerProcess"]
+__all__ = ["PeerProcess", "counts_of"]
 
 #: Bytes of an event as it travels; a frame has room for it and what the tree notes about it.
 MAX_EVENT: Final = 1024 * 1024
@@ -225,6 +226,21 @@ class _Wires:
         self.dialler = dialler
         self.receivers = receivers
         self.rounds: asyncio.Task[None]
+
+
+def counts_of(peer: PeerProcess) -> list[Count]:
+    """Return what a peer counts, for Prometheus."""
+    core, receivers = peer.core, peer._running.receivers
+    return [
+        Count("tamis_peer_published", "Own events", core.published),
+        Count("tamis_peer_deliveries", "Events that matched here", sum(core.distances.values())),
+        Count("tamis_peer_needless", "Events that came and matched nothing here", core.false_positives),
+        Count("tamis_peer_missed", "Deliveries that were dropped because nothing read them", peer.missed),
+        Count("tamis_peer_frames_dropped", "Frames that were dropped over a limit", receivers.dropped),
+        Count("tamis_peer_held", "Own events that not every peer has yet", core.held, only_grows=False),
+        Count("tamis_peer_seats", "Nodes of the tree at this peer", len(core.seats), only_grows=False),
+        Count("tamis_peer_receivers", "Peers that are sent something", len(receivers), only_grows=False),
+    ]
 
 
 def _print_error(text: str) -> None:

@@ -104,11 +104,6 @@ class Lease:
         self._name(db)
         return int(number)
 
-    def is_mine(self, db: psycopg.Connection[Any]) -> bool:
-        """Whether no other process has taken over."""
-        row = db.execute("SELECT holder FROM alive").fetchone()
-        return row is not None and row[0] == self.holder
-
     def release(self, db: psycopg.Connection[Any]) -> None:
         """Let another process take over at once."""
         db.execute("UPDATE alive SET at = '-infinity' WHERE holder = %s", [self.holder])

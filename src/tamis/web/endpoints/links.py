@@ -94,4 +94,5 @@ def _shown(server: Server, name: str) -> dict[str, Any]:
         "waiting": server.broker.waiting_for(name),
         "dropped": link.counters.dropped,
         "ring": link.ring,
+        "searches": None if link.searches is None else link.searches._asdict(),
     }

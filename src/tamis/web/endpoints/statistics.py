@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import RefusedError
+from tamis.index.zcurve.index import CurveSearches
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.node.effects import Link
 from tamis.web.server import Server, server_of
@@ -97,6 +98,17 @@ class Metrics(Collector):
             for link in overview["links"]:
                 family.add_metric([link["link"]], link[field])
             yield family
+        yield from _searches(overview["links"])
+
+
+def _searches(links: list[dict[str, Any]]) -> Iterator[Metric]:
+    """Yield the searches for covers of the links that search on the Z curve."""
+    for field in CurveSearches._fields:
+        family = GaugeMetricFamily(f"tamis_link_search_{field}", f"{field} of searches for covers", labels=["link"])
+        for link in links:
+            if link["searches"] is not None:
+                family.add_metric([link["link"]], link["searches"][field])
+        yield family
 
 
 class _Slowest(Collector):
@@ -218,4 +230,5 @@ def _link(server: Server, name: str, waiting: int) -> dict[str, Any]:
         "dropped": counts.dropped,
         "false_positives": counts.false_positives,
         "waiting": waiting,
+        "searches": None if link.searches is None else link.searches._asdict(),
     }
