@@ -123,6 +123,12 @@ def test_a_report_says_what_another_run_says(steered: Experiment, tmp_path: Path
     page = markdown_pages(gather(second))["report.md"]
     assert re.search(r"Another run \(1 experiment, 1 of scale small, from commit [0-9a-f]+, seed 3\): ", page)
     assert "the same on 0 of 1 claims, but not on T1 (undecided there, held here)." in page
+    registry.EXPERIMENTS["other"] = replace(steered, name="other", claims={"T2": steered.claims["T1"]})
+    run(registry.EXPERIMENTS["other"], tmp_path / "b", HELD)
+    assert command(tmp_path, "--json", "--keep")[0] == 1
+    assert "1 claims, but not on T1 (undecided there, held here); 1 more have no verdict there." in " ".join(
+        markdown_pages(gather(second))["report.md"].split()
+    )
     VALUES[:] = NOT_HELD
     list(run_experiments([steered], second, Setting(Scale.SMALL, 0), here, again=True))
     with pytest.raises(ModelError, match="the verdicts changed since they were compared"):

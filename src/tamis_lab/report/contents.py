@@ -90,13 +90,16 @@ class Contents:
         here = {finding.claim: str(finding.verdict) for finding in self.findings}
         if self.comparison.here != here:
             raise ModelError("the verdicts changed since they were compared: run `tamis lab compare --keep` again")
+        compared = {claim: verdict for claim, verdict in self.comparison.verdicts.items() if verdict is not None}
         differences = [
             f"{claim} ({verdict} there, {here[claim]} here)"
-            for claim, verdict in self.comparison.verdicts.items()
+            for claim, verdict in compared.items()
             if verdict != here[claim]
         ]
-        repeated = f"the same on {len(here) - len(differences)} of {len(here)} claims"
-        return f"{repeated}, but not on {', '.join(differences)}" if differences else repeated
+        sentence = f"the same on {len(compared) - len(differences)} of {len(compared)} claims"
+        sentence += f", but not on {', '.join(differences)}" if differences else ""
+        missing = len(here) - len(compared)
+        return f"{sentence}; {missing} more have no verdict there" if missing else sentence
 
     @property
     def waiting(self) -> list[tuple[str, Judge]]:
