@@ -6,6 +6,7 @@ The worlds are those of `test_seeds`, with clients that also change what they as
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
@@ -16,8 +17,11 @@ import msgspec
 import pytest
 
 from tamis.errors import InvariantError
+from tamis.node.effects import Effect, Persist
 from tamis.routing import messages as m
+from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.confirmations import Confirmations
+from tamis.routing.table_parts import ReceivedTables
 from tamis.runtime.client.session import Reader
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
 from tests.simulation.world import MASKS, NAMESPACES, POOL, RESTORED, WIDTH, Subscribed, World
@@ -48,11 +52,12 @@ class ChangingWorld(World):
             self.sim.call_later(chance.uniform(0, self.plan.seconds), self._change, chance)
         super()._run()
 
-    def _change(self, chance: random.Random) -> None:
+    def _change(self, chance: random.Random, chosen: Collection[tuple[str, int]] = ()) -> None:
         live = [place for place, subscription in self.subscribed.items() if subscription.ended is None]
-        if not live:
+        candidates = [place for place in live if place in chosen] if chosen else live
+        if not candidates:
             return
-        place = chance.choice(live)
+        place = chance.choice(candidates)
         changed, host = self.subscribed[place], self.sim.clients[place[0]]
         reader = host.session.readers[changed.namespace, changed.message.id]
         data, shift = chance.choice(POOL), WIDTH * NAMESPACES.index(changed.namespace)
@@ -143,6 +148,94 @@ def test_the_oracle_notices_a_gap() -> None:
 
     with mock.patch.object(Confirmations, "early_for", early_for), pytest.raises(InvariantError, match=r"lost|hole"):
         run_seeds(range(16), policy="identity")
+
+
+class CrossingWorld(ChangingWorld):
+    """A world whose clients change filters that hide others, while the table that will announce them crosses a link."""
+
+    def _run(self) -> None:
+        self.n_crossing = 0
+        super()._run()
+
+    def _watch(self, host: BrokerHost) -> None:
+        super()._watch(host)
+        core = host.edge.broker
+        for link in host.neighbours:
+            hiding = self._hiding(core, link) if core.outgoing.is_under_way(link) else set()
+            if hiding and self.n_crossing < 12:
+                self.n_crossing += 1
+                self.sim.call_later(0, self._change, random.Random(self.n_crossing), hiding)
+
+    def _hiding(self, core: BrokerCore, link: str) -> set[tuple[str, int]]:
+        """Return the subscriptions that hide others from a neighbour and that its table has still to announce."""
+        queued = {name for _, names in core.outgoing._under_way[link]._keys for name in names}
+        summaries = core.table.summaries[link].values()
+        hiding = {key for summary in summaries for _, homes in summary.suppressed() for key in homes} & queued
+        origins = (msgspec.json.decode(key, type=tuple[str, str, int]) for key in hiding if key.endswith("]"))
+        return {(client.split(":")[1], id) for client, _, id in origins}
+
+
+@pytest.fixture
+def kept() -> Iterator[list[str]]:
+    """Collect the keys under which filters of former tables are kept, because their own key got another filter."""
+    keys: list[str] = []
+    real = ReceivedTables._keep_former
+
+    def keep_former(self: ReceivedTables, *arguments: Any) -> list[Effect]:
+        effects = real(self, *arguments)
+        keys.extend(effect.key[2] for effect in effects if isinstance(effect, Persist))
+        return effects
+
+    with mock.patch.object(ReceivedTables, "_keep_former", keep_former):
+        yield keys
+
+
+#: Seeds whose tables cross in parts of one or two entries (`world.PARTS`).
+IN_PARTS = (106, 50, 58, 82)
+
+
+def run_crossing(seeds: Iterable[int]) -> int:
+    """Run seeds; return how many filters changed while the table that would announce them crossed a link."""
+    worlds = [CrossingWorld(seed, policy="covering") for seed in seeds]
+    for world in worlds:
+        world.run()
+    return sum(world.n_crossing for world in worlds)
+
+
+def test_filters_that_change_while_tables_cross(kept: list[str]) -> None:
+    assert run_crossing(IN_PARTS) > 10
+    assert len(kept) > 5
+
+
+def drop_the_former_table(self: ReceivedTables, message: m.TablePart, sender: str) -> list[Effect]:
+    former = set(self._table.interests(sender)) if message.index == 0 else set()
+    effects = take_part(self, message, sender)
+    return [*effects, *(self._drop(sender, key) for key in former if self._of(sender).stale.pop(key, 0) is None)]
+
+
+def forget_the_former_filter(self: ReceivedTables, interests: list[Any], suffix: str, sender: str) -> list[Effect]:
+    for _, key, _ in interests:
+        self._of(sender).stale.pop(key, None)
+    return []
+
+
+#: The method that a test replaces.
+take_part = ReceivedTables.take_part
+
+
+@pytest.mark.parametrize(
+    ("method", "broken"), [("take_part", drop_the_former_table), ("_keep_former", forget_the_former_filter)]
+)
+def test_the_oracle_notices_that_a_former_table_is_incomplete(method: str, broken: Callable[..., Any]) -> None:
+    with mock.patch.object(ReceivedTables, method, broken), pytest.raises(InvariantError, match="active behind"):
+        run_crossing(IN_PARTS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(20_000, 22_000, 500))
+def test_soak_simulator_changed_while_tables_cross(start: int) -> None:
+    for seed in range(start, start + 500):
+        CrossingWorld(seed).run()
 
 
 @pytest.mark.soak
