@@ -144,15 +144,19 @@ class Engine:
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
         with self._lock:
-            schema, first_id = self._schema, self._next_id
+            schema, first_id, n_rows = self._schema, self._next_id, len(table)
             try:
                 if table.texts is not None:
                     with paused_collection():
-                        return self._subscribe_texts(table, reader)
-                return self._subscribe_boxes(table, DEFAULT_NAMESPACE)
+                        ids = self._subscribe_texts(table, reader)
+                else:
+                    ids = self._subscribe_boxes(table, DEFAULT_NAMESPACE)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
+            del table  # unless the caller keeps it, its arrays are among the memory that is given back
+            self._merge.give_back(n_rows)
+            return ids
 
     def subscribe_boxes(
         self,
@@ -166,7 +170,11 @@ class Engine:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
         _check_words(namespace, {})
         with self._lock:
-            return self._subscribe_boxes(SubscriptionTable.from_boxes(names, lo, hi, ids), namespace)
+            table = SubscriptionTable.from_boxes(names, lo, hi, ids)
+            n_rows, ids = len(table), self._subscribe_boxes(table, namespace)
+            del table  # a copy of the bounds, which is among the memory that is given back
+            self._merge.give_back(n_rows)
+            return ids
 
     def subscribe_balls(
         self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None
@@ -356,7 +364,6 @@ class Engine:
             _add_all(additions)
         else:
             self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
-        self._merge.give_back(len(table))
         return ids
 
     def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
@@ -366,7 +373,6 @@ class Engine:
         ids = table.ids if table.ids is not None else self._fresh_ids(len(table), shelf.now.ids)
         shelf.add_boxes(table, ids)
         self._schema = schema
-        self._merge.give_back(len(table))
         return ids
 
     def _fresh_ids(self, n: int, ids: Ids) -> range:

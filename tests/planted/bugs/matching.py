@@ -19,6 +19,15 @@ BUGS = [
         costly=True,
     ),
     Bug(
+        "bitmaps_find_the_dead",
+        "kernels/bitmaps/match",
+        "A removed box in bitmaps is still found.",
+        "            count += alive\n",
+        "            count += 1\n",
+        (f"{BITMAPS}::test_boxes_are_found_in_batches_one_by_one_and_at_all",),
+        costly=True,
+    ),
+    Bug(
         "bitmaps_read_behind_a_leaf",
         "kernels/bitmaps/match",
         "The slot after the last of a leaf belongs to it.",
@@ -34,6 +43,15 @@ BUGS = [
         "range(np.int64(buckets[0, k]), np.int64(buckets[1, k]) + 1)",
         "range(np.int64(buckets[0, k]), max(np.int64(buckets[1, k]), np.int64(buckets[0, k]) + 1))",
         (f"{BITMAPS}::test_wide_event_intervals_report_each_box_once",),
+        costly=True,
+    ),
+    Bug(
+        "bitmaps_skip_nodes_that_an_interval_touches",
+        "kernels/bitmaps/match",
+        "A node whose first bucket is the last of an event interval is skipped.",
+        "events.buckets[1, e, column] < least",
+        "events.buckets[1, e, column] <= least",
+        (f"{BITMAPS}::test_boxes_are_found_in_batches_one_by_one_and_at_all",),
         costly=True,
     ),
     Bug(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -209,6 +211,36 @@ def test_memory_is_given_back_after_a_large_load_and_its_merge(n: int, monkeypat
     engine.subscribe_boxes(["x"], [[i] for i in range(n)], [[i + 1] for i in range(n)])
     engine.wait()
     assert merging_at == [False] * (n == 10)
+
+
+@pytest.mark.parametrize("kind", ["boxes", "balls", "texts"])
+def test_memory_is_given_back_when_the_copies_of_a_load_are_gone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds of boxes, the centres of balls and what texts were compiled to are copies that no index keeps."""
+    copies: list[weakref.ref[object]] = []
+    counts: list[int] = []
+
+    def noting(make: Callable[..., object]) -> Callable[..., object]:
+        def make_and_note(*arguments: object, **options: object) -> object:
+            made = make(*arguments, **options)
+            copies.append(weakref.ref(made))
+            return made
+
+        return make_and_note
+
+    monkeypatch.setattr(merging, "MANY_ROWS", 10)
+    monkeypatch.setattr(merging, "give_back_memory", lambda: counts.append(sum(copy() is not None for copy in copies)))
+    monkeypatch.setattr(SubscriptionTable, "from_boxes", noting(SubscriptionTable.from_boxes))
+    monkeypatch.setattr(SubscriptionTable, "from_balls", noting(SubscriptionTable.from_balls))
+    monkeypatch.setattr(engine_module, "compile_texts", noting(engine_module.compile_texts))
+    engine = Engine()
+    if kind == "boxes":
+        engine.subscribe_boxes(["x"], [[i] for i in range(10)], [[i + 1] for i in range(10)])
+    elif kind == "balls":
+        engine.subscribe_balls("v", [[i, 0] for i in range(10)], [1.0] * 10)
+    else:
+        engine.subscribe_table(SubscriptionTable.from_arrow(table()))
+    engine.wait()
+    assert (len(copies), counts) == (1, [0])
 
 
 @pytest.mark.parametrize(("many_rows", "gives_back"), [(1_000, True), (5_000, False)])
