@@ -144,18 +144,14 @@ class Engine:
         if not isinstance(table, SubscriptionTable):
             raise TableError(f"expected a tamis.SubscriptionTable, not {type(table).__name__}")
         with self._lock:
-            schema, first_id, n_rows = self._schema, self._next_id, len(table)
+            schema, first_id = self._schema, self._next_id
             try:
-                if table.texts is not None:
-                    with paused_collection():
-                        ids = self._subscribe_texts(table, reader)
-                else:
-                    ids = self._subscribe_boxes(table, DEFAULT_NAMESPACE)
+                ids = self._subscribe_boxes(table) if table.texts is None else self._subscribe_texts(table, reader)
             except BaseException:
                 self._schema, self._next_id = schema, first_id
                 raise
             del table  # unless the caller keeps it, its arrays are among the memory that is given back
-            self._merge.give_back(n_rows)
+            self._merge.give_back(len(ids))
             return ids
 
     def subscribe_boxes(
@@ -170,11 +166,9 @@ class Engine:
         """Add closed boxes, float64[n, d]; an infinite side is unconstrained. Return their ids."""
         _check_words(namespace, {})
         with self._lock:
-            table = SubscriptionTable.from_boxes(names, lo, hi, ids)
-            n_rows, ids = len(table), self._subscribe_boxes(table, namespace)
-            del table  # a copy of the bounds, which is among the memory that is given back
-            self._merge.give_back(n_rows)
-            return ids
+            new_ids = self._subscribe_boxes(SubscriptionTable.from_boxes(names, lo, hi, ids), namespace)
+            self._merge.give_back(len(new_ids))  # the copy of the bounds is gone
+            return new_ids
 
     def subscribe_balls(
         self, name: str, centers: Any, radii: Any, ids: Sequence[SubscriptionId] | None = None
@@ -343,6 +337,7 @@ class Engine:
         chosen = self._fresh_id(namespace) if id is None else id
         return schema, Subscription(chosen, filters, text, namespace, expires, dict(metadata or {}))
 
+    @paused_collection()
     def _subscribe_texts(self, table: SubscriptionTable, reader: TextReader | None) -> Sequence[SubscriptionId]:
         assert table.texts is not None
         roles = [self._living(name).roles for name in dict.fromkeys(map(table.namespace, range(len(table))))]
@@ -366,7 +361,9 @@ class Engine:
             self._admit([subscription for _, subscription in compiled_subscriptions(table, ids, compiled)])
         return ids
 
-    def _subscribe_boxes(self, table: SubscriptionTable, namespace: str) -> Sequence[SubscriptionId]:
+    def _subscribe_boxes(
+        self, table: SubscriptionTable, namespace: str = DEFAULT_NAMESPACE
+    ) -> Sequence[SubscriptionId]:
         kind = Number() if table.centers is None else Vector(table.centers.shape[1])
         schema = self._with_attributes(table.names, kind)
         shelf = self._shelf(namespace)
@@ -407,16 +404,11 @@ class Engine:
             spaces.setdefault(subscription.namespace, []).append(subscription)
         for name in spaces:
             self._living(name)  # the id of an expired subscription is free
-        _add_all(
-            [
-                (
-                    self._shelf(name),
-                    partial(Shelf.add, subscriptions=subscriptions),
-                    [subscription.id for subscription in subscriptions],
-                )
-                for name, subscriptions in spaces.items()
-            ]
-        )
+        additions: list[_Addition] = []
+        for name, subscriptions in spaces.items():
+            ids = [subscription.id for subscription in subscriptions]
+            additions.append((self._shelf(name), partial(Shelf.add, subscriptions=subscriptions), ids))
+        _add_all(additions)
 
     def _fresh_id(self, namespace: str, taken: set[int] | frozenset[int] = frozenset()) -> int:
         shelf = self._shelves.get(namespace)

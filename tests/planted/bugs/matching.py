@@ -184,6 +184,14 @@ BUGS = [
         (f"{PACKED}/test_choosing.py::test_bitmaps_beyond_the_budget_are_given_up",),
     ),
     Bug(
+        "bitmaps_of_all_boxes_are_judged_by_a_few",
+        "index/packed/boxes/choosing",
+        "The cost of bitmaps of some boxes is taken for that of all.",
+        "compared=many.compared * growth)",
+        "compared=many.compared)",
+        (f"{PACKED}/test_choosing.py::test_projected_costs_are_near_the_costs",),
+    ),
+    Bug(
         "recent_events_are_not_sampled",
         "index/packed/boxes/choosing",
         "Recent events count only if there are four times as many as the sample has.",

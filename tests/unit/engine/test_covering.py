@@ -58,6 +58,9 @@ def test_tables(kind: str) -> None:
     wide = tamis.SubscriptionTable.from_boxes(["x"], [[0.0], [91.0]], [[50.0], [np.inf]])
     assert index.find_covered_each(wide) == [[3, "high", "low"], []]
     assert index.find_covered_each(["x >= 0"]) == [[2, 3, "high", "low"]]
+    texts = tamis.SubscriptionTable.from_arrow(pa.table({"filter": ["x BETWEEN 1 AND 2", "x >= 0"]}))
+    assert index.find_covers(texts) == ["low", None]
+    assert index.find_covered_each(texts) == [[], [2, 3, "high", "low"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,6 +8,8 @@ import pytest
 from tamis.errors import SnapshotError
 from tamis.index.packed.boxes import choosing
 from tamis.index.packed.boxes.box_index import BoxIndex
+from tamis.index.packed.boxes.coding import Coding, boxes_from_dense
+from tamis.index.packed.boxes.segment import Segment
 from tamis.kernels import directory as at
 from tamis.kernels.bitmaps import order
 from tamis_bench.workloads.boxes import make_boxes
@@ -94,6 +96,47 @@ def test_the_cost_of_some_boxes_is_no_more_than_that_of_all(monkeypatch):
         monkeypatch.setattr(choosing, "MOST_BYTES", 400 if layout == "bitmaps" else 362)
         costs = index_of(work.lo, work.hi).statistics()["segments"][0]["costs"]
         assert costs["bitmaps"] < costs.get("at least", costs.get("tree"))
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Return the layouts that are built, with the number of boxes; few boxes count as many."""
+    for name, value in (("_JUDGED", 2_048), ("_MANY", 8_192), ("_CHEAP", 0.0)):
+        monkeypatch.setattr(choosing, name, value)
+    layouts, build = [], Segment.build
+
+    def noted(boxes, rows, coding, layout):
+        layouts.append((layout, len(rows)))
+        return build(boxes, rows, coding, layout)
+
+    monkeypatch.setattr(Segment, "build", noted)
+    return layouts
+
+
+def test_bitmaps_of_some_boxes_tell_that_those_of_all_do_not_pay(built):
+    work = make_boxes("sparse20", 20_000, 1)
+    index = index_of(work.lo, work.hi)
+    assert layout_of(index) == "pairs"
+    assert max(n for layout, n in built if layout == at.BITMAPS) <= 2_048
+    costs = index.statistics()["segments"][0]["costs"]
+    assert costs["pairs"] < costs["bitmaps, projected"]
+
+
+def test_bitmaps_that_may_pay_are_made(built):
+    work = make_boxes("dense20", 20_000, 1)
+    assert layout_of(index_of(work.lo, work.hi)) == "bitmaps"
+    assert [n for layout, n in built if n > 2_048] == [20_000]
+
+
+@pytest.mark.parametrize("name", ["sparse20", "dense20"])
+def test_projected_costs_are_near_the_costs(name, built):
+    work = make_boxes(name, 20_000, 1)
+    boxes, columns = boxes_from_dense(work.lo, work.hi), np.arange(20, dtype=np.int32)
+    coding = Coding.train(boxes)
+    sample = choosing._sample_codes(boxes, coding, columns, None)
+    segment = Segment.build(boxes, np.arange(20_000, dtype=np.int32), coding, at.BITMAPS)
+    cost = choosing._cost(segment, sample) - choosing._CODED
+    assert 0.6 * cost < choosing._projected_cost(boxes, coding, sample) - choosing._CODED < 1.1 * cost
 
 
 def test_events_narrower_than_the_boxes_lack_the_axes_that_came_later():

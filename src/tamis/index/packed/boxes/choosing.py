@@ -2,8 +2,9 @@
 
 A tree or pair grids, as `grouping` says, are what bitmaps are compared with. If those of some of the boxes cost an
 event more than bitmaps possibly could, all boxes are laid out as bitmaps; if these cost more, also the other way, and
-the cheaper layout stays. Costs are counts times measured nanoseconds, not
-measured times: the same boxes and events always get the same layout.
+the cheaper layout stays. Bitmaps of many boxes take most of the time of a build, so those of some boxes are made first:
+their costs are projected, and if the other layout costs less than that, no more bitmaps are made. Costs are counts
+times measured nanoseconds, not measured times: the same boxes and events always get the same layout.
 
 The events of the sample are recent ones if there were enough of them; otherwise they are made up, each value from a
 range of some box, because most events are about what subscribers ask for.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,9 @@ _LEAST_BOXES: Final = 2_048
 #: The cost of a tree or grids of this many boxes is a lower bound for more; statistics mark it with ``_LEAST``.
 _JUDGED: Final = 32_768
 _LEAST: Final = "at least"
+#: The costs of bitmaps are projected for this many boxes and more, and marked so in statistics.
+_MANY: Final = 4 * _JUDGED
+_PROJECTED: Final = "bitmaps, projected"
 #: Events of the sample; recent ones count if there are a quarter as many.
 _SAMPLE: Final = 64
 #: Hulls of leaf blocks that are compared with the sample, sixteen at a time.
@@ -104,6 +108,12 @@ def build_segment(
     first = _judged(boxes, rows, coding, layout, sample) if least < _CHEAP else None
     if first is not None and first.costs[first.layout_name] < _CHEAP:
         return first
+    projected = _projected_cost(boxes, coding, sample) if rows.size >= _MANY else 0.0
+    if least <= projected:
+        first = first or _judged(boxes, rows, coding, layout, sample)
+        if first.costs[first.layout_name] <= projected:
+            first.costs[_PROJECTED] = projected
+            return first
     bitmaps = _judged(boxes, rows, coding, at.BITMAPS, sample)
     cost = bitmaps.costs[bitmaps.layout_name] if bitmaps.n_bytes <= MOST_BYTES * rows.size else math.inf
     if first is None and cost < least:
@@ -132,14 +142,35 @@ def _may_have_bitmaps(boxes: Boxes, n_columns: int) -> bool:
 
 def _least_cost(boxes: Boxes, coding: Coding, sample: _Codes, layout: int) -> float:
     """Return what a tree or grids of some of the boxes would cost: those of all the boxes cost more."""
+    return _cost(*_segment_of_some(boxes, coding, sample, layout, _JUDGED))
+
+
+def _projected_cost(boxes: Boxes, coding: Coding, sample: _Codes) -> float:
+    """Return what bitmaps of all the boxes would cost, judged by those of a few boxes and of four times as many.
+
+    The boxes that are compared grow with the number of boxes. The leaves that are visited grow by some power of it,
+    the same one or, when leaves can be told apart less and less, a larger one.
+    """
+    few, many = (
+        _work_of_bitmaps(*_segment_of_some(boxes, coding, sample, at.BITMAPS, n)) for n in (_JUDGED // 4, _JUDGED)
+    )
+    if few is None or many is None:
+        return 0.0
+    growth = (boxes.first.size - 1) / many.n_boxes
+    power = math.log(max(1.0, many.visits / max(few.visits, 1e-9))) / math.log(many.n_boxes / few.n_boxes)
+    return many._replace(visits=many.visits * growth**power, compared=many.compared * growth).cost()
+
+
+def _segment_of_some(boxes: Boxes, coding: Coding, sample: _Codes, layout: int, most: int) -> tuple[Segment, _Codes]:
+    """Return a segment of up to ``most`` of the boxes, and the sample on the axes that these constrain."""
     n = boxes.first.size - 1
-    slots = np.arange(0, n, -(-n // _JUDGED))
+    slots = np.arange(0, n, -(-n // most))
     n_sides = int((boxes.first[slots + 1].astype(np.int64) - boxes.first[slots]).sum())
     chosen = Boxes(np.zeros(slots.size + 1, np.uint32), np.empty(n_sides, np.int16), np.empty((n_sides, 2)))
     take_boxes(boxes, slots, chosen, 0)
-    rows = np.zeros(slots.size, np.int32)
     columns, own = columns_of(boxes), columns_of(chosen)
-    return _cost(Segment.build(chosen, rows, coding, layout), sample[:, np.isin(columns, own)])
+    rows = np.zeros(slots.size, np.int32)
+    return Segment.build(chosen, rows, coding, layout), sample[:, np.isin(columns, own)]
 
 
 # ---- the sample
@@ -218,6 +249,25 @@ def _cost_of_pairs(segment: Segment, sample: _Codes) -> float:
 
 def _cost_of_bitmaps(segment: Segment, sample: _Codes) -> float:
     """Return the nanoseconds per event: the leaves it visits, and the boxes that are compared with it there."""
+    work = _work_of_bitmaps(segment, sample)
+    return math.inf if work is None else work.cost()
+
+
+class _BitmapWork(NamedTuple):
+    """How many boxes there are, and per event the leaves visited, the tables of each, and the boxes compared."""
+
+    n_boxes: int
+    visits: float
+    tables: float
+    compared: float
+
+    def cost(self) -> float:
+        """Return the nanoseconds per event."""
+        return _CODED + self.visits * (_LEAF + _TABLE * self.tables) + self.compared * _COMPARED
+
+
+def _work_of_bitmaps(segment: Segment, sample: _Codes) -> _BitmapWork | None:
+    """Return what an event of the sample takes; None if writing the matches is most of it."""
     n, columns = sample.shape
     events, scratch = make_events(n, columns), make_bitmap_scratch(n)
     events.codes[:, :, :columns] = sample
@@ -227,7 +277,7 @@ def _cost_of_bitmaps(segment: Segment, sample: _Codes) -> float:
     nothing = np.full((n, int(segment.arrays["column_axes"][-1]) + 1), np.nan)
     output = PairOutput(np.empty((2, SURVIVORS), np.int32), *np.empty((2, _MOST_MATCHES), np.int32))
     if match_bitmaps(segment.row, events, (nothing, nothing), scratch, output) < 0:
-        return math.inf
-    visits, compared = scratch.counts / n
+        return None
+    visits, compared = (scratch.counts / n).tolist()
     tables = segment.arrays["tables"].shape[0] / (segment.arrays["first_table"].size - 1)
-    return float(_CODED + visits * (_LEAF + _TABLE * tables) + compared * _COMPARED)
+    return _BitmapWork(segment.n_slots, visits, tables, compared)
