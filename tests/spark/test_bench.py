@@ -44,7 +44,7 @@ def test_what_has_a_goal_has_a_row(spark: Any, monkeypatch: pytest.MonkeyPatch) 
     assert spark.sparkContext.environment == environment
 
 
-def test_every_join_of_the_papers_has_a_row(spark: Any) -> None:
+def test_everything_of_the_papers_has_a_row(spark: Any) -> None:
     from tamis_bench.spark.papers import PAPERS
 
     options = ["--size", "60", "--repeat", "1", "--system", ",".join(PAPERS), "--json"]
@@ -54,3 +54,7 @@ def test_every_join_of_the_papers_has_a_row(spark: Any) -> None:
     assert rows.keys() == PAPERS.keys()
     assert all(row["rate"] > 0 for row in rows.values())
     assert "60 peers planned" in rows["overlay_plan"]["note"]
+    parts, one_task = rows["reduce by parts"], rows["reduce in one task"]
+    assert parts["pairs"] == one_task["pairs"] > 0
+    assert "at most about 30 of them" in parts["note"]
+    assert "at most about 60 of them" in one_task["note"]

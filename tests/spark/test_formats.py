@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import string
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +247,45 @@ def test_a_delta_table_is_what_its_log_says(spark: SparkSession, tmp_path: Path)
     ]
     deltalake.DeltaTable(path).delete()
     assert read_events(spark, path).rows.count() == 0
+
+
+def deletion_vector(rows: list[int]) -> dict[str, Any]:
+    """Return a deletion vector as a Delta log has it inline: a roaring bitmap array in base 85."""
+    array = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + array
+    letters = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{-(-len(data) // 4)}I", data + bytes(-len(data) % 4))
+    text = "".join(letters[word // 85**power % 85] for word in words for power in range(4, -1, -1))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+def delete_by_vector(path: Path, rows: list[int], file: str) -> None:
+    """Commit to a Delta table, as other writers do, that some rows of a file are deleted."""
+    log = sorted((path / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for commit in log for line in commit.read_text().splitlines()]
+    [added] = [action["add"] for action in actions if file in action.get("add", {}).get("path", "")]
+    removal = {"path": added["path"], "deletionTimestamp": 0, "dataChange": True, "size": added["size"]}
+    commit = [{"commitInfo": {}}, {"remove": removal}, {"add": {**added, "deletionVector": deletion_vector(rows)}}]
+    lines = "".join(f"{json.dumps(action)}\n" for action in commit)
+    (path / "_delta_log" / f"{len(log):020}.json").write_text(lines)
+
+
+def test_rows_that_deletion_vectors_name_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    path = tmp_path / "a table"
+    for ids in ([1, 2, 3, 4], [5, 6]):
+        table = pa.table({"id": ids, "day": ["0 1" if id < 5 else "02" for id in ids]})
+        deltalake.write_deltalake(str(path), table, partition_by=["day"], mode="append")
+
+    def read() -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in read_events(spark, path, "delta").rows.select("id", "day").collect())
+
+    features = [deltalake.TableFeatures.DeletionVectors]
+    deltalake.DeltaTable(str(path)).alter.add_feature(features, allow_protocol_versions_increase=True)
+    every = [(id, "0 1" if id < 5 else "02") for id in range(1, 7)]
+    assert read() == every, "the feature alone deletes nothing"
+    delete_by_vector(path, [0, 2], "day=0%25201")
+    assert read() == [row for row in every if row[0] not in (1, 3)]
 
 
 def test_a_table_of_the_catalog(spark: SparkSession) -> None:

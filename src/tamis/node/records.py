@@ -93,7 +93,7 @@ class Former(NamedTuple):
 class TablePosition(NamedTuple):
     """The position in the tables that a neighbour sends whole: how many began, and which part of which table is next.
 
-    A ``number`` of 0 stands for a table of which no part is missing.
+    ``number`` is the table's own number, 0 if no part of a table is missing.
     """
 
     generation: int = 0

@@ -1,9 +1,10 @@
-"""How fast the joins of the papers are on DataFrames: covering, relations, balls, ranges of keys, a plan of peers."""
+"""How fast the papers are on DataFrames: covering, reducing, relations, balls, ranges of keys, a plan of peers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tamis.model.schema import Schema
-from tamis.model.types import Number
+from tamis.model.types import Number, String
 from tamis.spark import (
     ball_join,
+    compile_subscriptions,
     covers_join,
     find_covers,
     hilbert_keys,
@@ -24,6 +26,9 @@ from tamis.spark import (
     relation_join,
 )
 from tamis.spark.columns import arrow_function
+from tamis.spark.reduction.part_pairs import covered_by_parts
+from tamis.spark.reduction.reduce import covered_by_tiles
+from tamis.spark.tiles.tiling import Tiling
 from tamis_bench.spark.work import Timing
 
 __all__ = ["PAPERS", "timed"]
@@ -32,6 +37,8 @@ _RELATIONS = ["overlaps", "inside", "contains", "meets"]
 #: Regions of each side up to which a function is called for every pair.
 _MOST_FOR_ALL_PAIRS = 1_000
 _BITS = 10
+#: Parts of a set that no axis cuts, as `reduce_subscriptions` makes them of a set twice as large as a worker can hold.
+_PARTS = 4
 
 Rows = tuple[DataFrame, DataFrame]
 
@@ -76,6 +83,45 @@ def _covers(spark: SparkSession, n: int, repeat: int) -> Timing:
 def _find_covers(spark: SparkSession, n: int, repeat: int) -> Timing:
     frame = find_covers(_rules(spark, n, 2, 2.0), _rules(spark, n, 1, 20.0), schema=_schema())
     return timed("find_covers", frame, n, repeat, f"{n:,} new filters among {n:,}")
+
+
+def _patterns(spark: SparkSession, n: int) -> DataFrame:
+    """Return ``n`` patterns, which no tile divides; most are covered by a shorter one."""
+    rng = np.random.default_rng(1)
+    lengths, letters = rng.integers(2, 8, n), rng.choice(list("abcdefgh"), (n, 8))
+    texts = [f"name LIKE '{''.join(row[:length])}%'" for row, length in zip(letters, lengths.tolist(), strict=True)]
+    return spark.createDataFrame(pa.table({"id": np.arange(n), "filter": texts}))
+
+
+def _reduce_by_parts(spark: SparkSession, n: int, repeat: int) -> Timing:
+    return _reduced("reduce by parts", spark, n, repeat, _PARTS)
+
+
+def _reduce_in_one_task(spark: SparkSession, n: int, repeat: int) -> Timing:
+    return _reduced("reduce in one task", spark, n, repeat, None)
+
+
+def _reduced(name: str, spark: SparkSession, n: int, repeat: int, parts: int | None) -> Timing:
+    """Time how long it takes to find what a single other pattern covers, from compiled rows."""
+    schema, best, n_covered = Schema({"name": String()}), float("inf"), 0
+    compiled = compile_subscriptions(_patterns(spark, n), schema=schema)
+    accepted = compiled[0].persist()
+    accepted.count()
+    for _ in range(repeat):
+        with ExitStack() as cached:
+            start = time.perf_counter()
+            if parts is None:
+                rows = covered_by_tiles(accepted, schema, Tiling([]))
+            else:
+                rows, marked = covered_by_parts(accepted, schema, parts)
+                cached.callback(marked.unpersist)
+            n_covered = rows.where("rule IS NOT NULL").count()
+            best = min(best, time.perf_counter() - start)
+    accepted.unpersist()
+    compiled.release()
+    largest = n if parts is None else 2 * -(-n // parts)
+    note = f"{n:,} patterns, {n_covered:,} are covered; a task has at most about {largest:,} of them"
+    return Timing(name, n / best, n, n_covered, note, unit="rows/s")
 
 
 def _relations(spark: SparkSession, n: int, repeat: int) -> Timing:
@@ -135,6 +181,8 @@ def _plan(spark: SparkSession, n: int, repeat: int) -> Timing:
 PAPERS: dict[str, Callable[[SparkSession, int, int], Timing]] = {
     "covers_join": _covers,
     "find_covers": _find_covers,
+    "reduce by parts": _reduce_by_parts,
+    "reduce in one task": _reduce_in_one_task,
     "relation_join": _relations,
     "relation by function": _relations_by_function,
     "ball_join": _balls,

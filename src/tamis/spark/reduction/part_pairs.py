@@ -82,7 +82,7 @@ def explain_in_pair(batches: Iterator[pa.RecordBatch], *, task: Reduce) -> Itera
             is_explained = pa.array([id in reasons or id in staying for id in rows["id"].to_pylist()], pa.bool_())
             if pc.all(is_explained).as_py():
                 break
-            rows = rows.filter(is_explained)  # what is not covered here must not stand for others
+            rows = rows.filter(is_explained)  # a row that nothing here covers must not be named as the cover of another
         yield _reported(rows, {id: _by_staying(id, reasons, staying) for id in reasons.keys() - staying}, task.form)
 
 

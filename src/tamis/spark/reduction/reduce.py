@@ -34,7 +34,7 @@ from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
 from tamis.spark.tiles.tiles import cut_tiles, middles_of
 from tamis.spark.tiles.tiling import TileAxis, Tiling, axes_for
 
-__all__ = ["Reduced", "ReductionCounts", "reduce_subscriptions"]
+__all__ = ["Reduced", "ReductionCounts", "covered_by_tiles", "reduce_subscriptions"]
 
 #: Subscriptions that one worker holds: more are tiled, and unions and merges are not sought among more.
 AT_ONCE = 1_000_000
@@ -79,7 +79,7 @@ class Reduced:
 
     #: What remains, in the columns of accepted subscriptions.
     summary: DataFrame
-    #: ``namespace``, ``id``, ``rule``, and ``by``: the ids of those that remain and stand for it.
+    #: ``namespace``, ``id``, ``rule``, and ``by``: the ids of the remaining subscriptions that cover it.
     removed: DataFrame
     counts: ReductionCounts
     _kept: tuple[DataFrame, ...]
@@ -123,7 +123,7 @@ def reduce_subscriptions(
     axes, cached = _axes(accepted, schema, tile_by, before, at_once), list[DataFrame]()
     if axes or before <= at_once:
         tiling = cut_tiles(accepted, axes, schema, tiles) if axes else Tiling([])
-        covered = _covered(accepted, schema, tiling).persist()
+        covered = covered_by_tiles(accepted, schema, tiling).persist()
     else:
         frame, marked = covered_by_parts(accepted, schema, max(3, math.ceil(2 * before / at_once)))
         covered, cached = frame.persist(), [marked]
@@ -163,8 +163,11 @@ def _form(id_kind: str) -> T.StructType:
     return accepted_form(id_kind).add("rule", "string").add("by", T.ArrayType(T.StringType()))
 
 
-def _covered(accepted: DataFrame, schema: Schema, tiling: Tiling) -> DataFrame:
-    """Return every subscription, with ``rule`` and ``by`` where it is impossible or a single other covers it."""
+def covered_by_tiles(accepted: DataFrame, schema: Schema, tiling: Tiling) -> DataFrame:
+    """Return every subscription, with ``rule`` and ``by`` where it is impossible or a single other covers it.
+
+    A tile is a task; a tiling without axes is a single tile for each namespace.
+    """
     rows = accepted.select(*ACCEPTED)
     tiled = T.StructType([*rows.schema, *(T.StructField(name, T.IntegerType()) for name in ("tile", "copies"))])
     described = msgspec.json.encode(tiling).decode()

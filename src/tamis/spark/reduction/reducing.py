@@ -36,10 +36,10 @@ __all__ = [
     "unite",
 ]
 
-#: What stands in the column ``rule`` of a subscription that a merge made; it has no reason to be gone.
+#: The value of the column ``rule`` for a subscription that a merge made; it was not removed.
 NEW = "new"
 
-#: The rule by which a subscription is gone, and the ids that stand for it.
+#: The rule by which a subscription was removed, and the ids of those that cover it.
 Reason: TypeAlias = tuple[str, tuple[Any, ...]]
 
 
@@ -168,7 +168,7 @@ def _with_reasons(rows: pa.Table, reasons_by_id: dict[Any, Reason], form: pa.Sch
 
 
 def _merged_row(subscription: Subscription, reduction: Reduction, namespace: str, schema: Schema) -> dict[str, Any]:
-    """Return a subscription that a merge made, with those it stands for."""
+    """Return a subscription that a merge made, with the ids of those that were merged into it."""
     text = format_filters(subscription.filters, schema)
     about = {"id": str(subscription.id), "namespace": namespace, "filter": text, "expires": subscription.expires}
     return {**about, "rule": NEW, "by": [str(id) for id in reduction.merged[subscription.id]]}
