@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 import tamis
 from tamis.errors import SnapshotError, TableError
-from tamis.spark import compile_subscriptions, matcher, prune_snapshots, register_functions, write_snapshot
+from tamis.spark import compile_subscriptions, match, matcher, prune_snapshots, register_functions, write_snapshot
 from tests.spark.test_match import accepted
 from tests.spark.worlds import COLUMNS, SCHEMA, laptop, pairs, rows, texts
 
@@ -259,3 +259,36 @@ def test_what_a_caller_can_get_wrong(spark: Any, world: dict[str, Any]) -> None:
         matcher(world["directory"], event_id="key").match(world["frame"])
     with pytest.raises(tamis.SchemaError, match="'price'"):
         matcher(world["directory"], schema=tamis.Schema({"price": tamis.String()})).match(world["frame"])
+    with pytest.raises(TableError, match="two columns 'price'; drop or rename"):
+        matcher(world["directory"]).match(world["frame"].select("event_id", "price", "price"))
+    with pytest.raises(TableError, match="the subscriptions: got list; give a DataFrame"):
+        match(world["frame"], [("low", "price < 10")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"payload": 5}, r"payload: expected names of columns or '\*', got int"),
+        ({"namespace": 5}, "namespace: expected a string, got int"),
+        ({"metrics": 3}, "metrics: expected a string, got int"),
+        ({"event_id": ["a"]}, "event_id: expected a string, got list"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_named(world: dict[str, Any], settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TableError, match=problem):
+        matcher(world["directory"], **settings)
+
+
+def test_wrong_arguments_of_columns_and_table_functions_are_named(spark: Any, world: dict[str, Any]) -> None:
+    m = matcher(world["directory"])
+    wrong_id: Any = 5.5
+    with pytest.raises(TableError, match="subscription_id: expected a string, .* got float"):
+        m.explain(wrong_id)
+    for name in ("two words", "", None):
+        with pytest.raises(TableError, match="name: expected a name that SQL calls without quotes"):
+            m.register(spark, name)  # type: ignore[arg-type]
+    m.register(spark, "alerts_called_wrongly")
+    with pytest.raises(PythonException, match=r"takes a table: SELECT \* FROM alerts\(TABLE\(events\)\)"):
+        spark.sql("SELECT * FROM alerts_called_wrongly('matcher_events')").collect()
+    with pytest.raises(PythonException, match="no column 'event_id' .event_id of matcher.; they have price"):
+        spark.sql("SELECT * FROM alerts_called_wrongly(TABLE(SELECT price FROM matcher_events))").collect()

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
-from tamis.model.arrow_types import check_columns
+from tamis.model.arrow_types import check_columns, repeated
 from tamis.model.schema import ALL_STRINGS, Schema
 from tamis.model.types import Form, Region
 from tamis.model.types.paths import MAX_DEPTH, is_path
@@ -56,7 +56,8 @@ def require(frame: DataFrame, names: Sequence[str], table: str) -> None:
     """Raise `TableError` unless the frame is a DataFrame with these columns; it names the first that is missing."""
     if not isinstance(frame, DataFrame):
         hint = "make one with spark.createDataFrame(...) or spark.read"
-        raise TableError(f"{table}: expected a DataFrame of Spark, got {type(frame).__name__}; {hint}")
+        kind = f"{type(frame).__module__}.{type(frame).__qualname__}".removeprefix("builtins.")
+        raise TableError(f"{table}: expected a DataFrame of Spark, got {kind}; {hint}")
     for name in names:
         if name not in frame.columns:
             hint = "; name the column that identifies an event: event_id='...'" if name == "event_id" else ""
@@ -147,6 +148,9 @@ def value_names(frame: DataFrame, schema: Schema) -> list[str]:
     joins = ALL_STRINGS in schema and ALL_STRINGS not in frame.columns
     texts = {field.name for field in frame.schema if joins and isinstance(field.dataType, T.StringType)}
     names = [name for name in frame.columns if name in schema or name in texts or _is_entered(frame, name, schema)]
+    twice = repeated(names)
+    if twice is not None:
+        raise TableError(f"the table of events has two columns {twice!r}; drop or rename one of them")
     if not names:
         raise SchemaError("", f"no column of the events is in the schema (columns: {', '.join(frame.columns)})")
     return names

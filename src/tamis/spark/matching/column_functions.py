@@ -142,6 +142,11 @@ def table_function(lookup: Lookup, event_id: str, event_id_type: str, kind: str)
 
         def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
             """Yield the deliveries of a batch."""
+            if not isinstance(rows, pa.RecordBatch):
+                raise ModelError("the table function takes a table: SELECT * FROM alerts(TABLE(events))")
+            if event_id not in rows.schema.names:
+                columns = ", ".join(rows.schema.names)
+                raise ModelError(f"the events have no column {event_id!r} (event_id of matcher); they have {columns}")
             engine = lookup.engine()
             for namespace, chosen in lookup.by_namespace(rows):
                 part = rows if chosen is None else rows.take(chosen)

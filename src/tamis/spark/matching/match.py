@@ -41,7 +41,17 @@ from tamis.spark.subscriptions.compile import compile_subscriptions
 from tamis.spark.subscriptions.compiling import LEARNED, Compile, learn_batches
 from tamis.spark.tiles.tiles import read_tiles, tiled_deliveries
 
-__all__ = ["MatchPlan", "check_events", "indexed", "learned_schema", "match", "moment_of", "payload_of"]
+__all__ = [
+    "MatchPlan",
+    "check_events",
+    "indexed",
+    "learned_schema",
+    "match",
+    "moment_of",
+    "payload_of",
+    "require_location",
+    "require_text",
+]
 
 #: Bad subscriptions that an error names.
 _NAMED = 10
@@ -94,8 +104,11 @@ def match(
     in which no value can fit is an error. The version is fixed here: what is published later is seen by later calls,
     and by `match_stream` as it runs.
     """
+    require(events, [event_id], "the table of events")
     payload = payload_of(events, payload, event_id, metadata)
-    require(events, [event_id, *payload, *([namespace_column] if namespace_column else [])], "the table of events")
+    require(events, [*payload, *([namespace_column] if namespace_column else [])], "the table of events")
+    require_location(subscriptions, "the subscriptions")
+    require_text(namespace=namespace)
     declared = schema
     if isinstance(subscriptions, DataFrame):
         schema, subscriptions = _indexed_for(events, subscriptions, schema, strict, work)
@@ -309,14 +322,29 @@ def indexed(subscriptions: DataFrame, schema: Schema, work: str | Path | None = 
 
 def payload_of(events: DataFrame, payload: Sequence[str], event_id: str, metadata: bool) -> tuple[str, ...]:
     """Return the columns that deliveries carry along: the given ones, or all for ``"*"``."""
-    names = tuple(name for name in events.columns if name != event_id) if payload == "*" else tuple(payload)
-    if isinstance(payload, str) and payload != "*":
-        names = (payload,)
+    if isinstance(payload, str):
+        names = tuple(name for name in events.columns if name != event_id) if payload == "*" else (payload,)
+    else:
+        names = tuple(payload)
     reserved = {"event_id", "subscription_id", *(["metadata"] if metadata else [])}
     twice = [name for index, name in enumerate(names) if name in reserved or name in names[:index]]
     if twice:
         raise TableError(f"payload: a delivery has a column {twice[0]!r} already; rename that of the events")
     return names
+
+
+def require_location(rules: object, name: str) -> None:
+    """Raise `TableError` unless rules are a DataFrame or the location of a snapshot."""
+    if not isinstance(rules, DataFrame | str | Path):
+        hint = "give a DataFrame, the name of a table, or the location of a snapshot"
+        raise TableError(f"{name}: got {type(rules).__name__}; {hint}")
+
+
+def require_text(**settings: object) -> None:
+    """Raise `TableError` for a setting that is neither text nor None."""
+    for name, value in settings.items():
+        if value is not None and not isinstance(value, str):
+            raise TableError(f"{name}: expected a string, got {type(value).__name__}")
 
 
 def moment_of(now: object) -> int:

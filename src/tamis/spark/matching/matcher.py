@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,15 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
 from tamis.spark.columns import arrow_function, id_kind, require
 from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
-from tamis.spark.matching.match import MatchPlan, check_events, indexed, moment_of, payload_of
+from tamis.spark.matching.match import (
+    MatchPlan,
+    check_events,
+    indexed,
+    moment_of,
+    payload_of,
+    require_location,
+    require_text,
+)
 from tamis.spark.matching.pins import PINS
 from tamis.spark.running.small_files import absolute_location
 
@@ -74,6 +82,10 @@ def matcher(
     work
         Where the index of a DataFrame or a table lies, as in `match`.
     """
+    require_location(rules, "rules")
+    require_text(event_id=event_id, namespace=namespace, namespace_column=namespace_column, metrics=metrics)
+    if not isinstance(payload, Iterable):
+        raise TableError(f"payload: expected names of columns or '*', got {type(payload).__name__}")
     chosen = payload if isinstance(payload, str) else tuple(payload)
     pinned_at = None if pins is None else absolute_location(pins)
     settings = Matcher(
@@ -84,9 +96,6 @@ def matcher(
     if isinstance(rules, str) and _is_table(rules):
         table = SparkSession.active().table(rules)
         return settings.at(indexed(table, _demanded(schema, f"the table {rules}"), work))
-    if not isinstance(rules, str | Path):
-        hint = "give a DataFrame, the name of a table, or the location of a snapshot"
-        raise TableError(f"rules: got {type(rules).__name__}; {hint}")
     try:
         snapshot.version_at(rules)  # says at once what is missing
     except SnapshotError as error:
@@ -124,8 +133,9 @@ class Matcher:
         which no value can fit is an error; an attribute without a column is missing in every event.
         """
         named = [self.namespace_column] if self.namespace_column else []
+        require(events, [self.event_id], "the table of events")
         payload = payload_of(events, self.payload, self.event_id, self.metadata)
-        require(events, [self.event_id, *payload, *named], "the table of events")
+        require(events, [*payload, *named], "the table of events")
         version = snapshot.version_at(self.location)
         pins = self._pins(version) if events.isStreaming and self._follows(version) else None
         namespaces = (self.namespace, self.namespace_column)
@@ -159,6 +169,9 @@ class Matcher:
 
     def explain(self, subscription_id: str | int | Column, *columns: str) -> Column:
         """Return a column that says why each row matches a subscription or does not; null if there is no such id."""
+        if not isinstance(subscription_id, str | int | Column):
+            kind = type(subscription_id).__name__
+            raise TableError(f"subscription_id: expected a string, a whole number or a column of ids, got {kind}")
         lookup, _ = self._lookup()
         id = subscription_id if isinstance(subscription_id, Column) else F.lit(subscription_id)
         function = arrow_function(explained(lookup), T.StringType())
@@ -170,6 +183,8 @@ class Matcher:
         Its columns are event_id, which is cast to ``event_id_type``, and subscription_id. A batch query is matched with
         the version and the moment of this call, a micro-batch with those to which it is pinned.
         """
+        if not isinstance(name, str) or not name.isidentifier():
+            raise TableError(f"name: expected a name that SQL calls without quotes, such as alerts; got {name!r}")
         lookup, kind = self._lookup()
         handler = table_function(lookup, self.event_id, event_id_type, kind)
         make: Any = F.arrow_udtf

@@ -54,22 +54,16 @@ def read_delta(spark: SparkSession, path: str) -> DataFrame:
         return spark.createDataFrame([], form)
     # The feature alone says little: where it is the default, most tables have no such rows.
     deleted = _deleted_rows(path, table) if "deletionVectors" in features else None
-    if deleted is not None and deleted.num_rows:
-        if is_in_cloud(path):
-            hint = "REORG TABLE ... APPLY (PURGE) rewrites them"
-            raise TableError(
-                f"{path}: files in a store have deletion vectors, which are read in directories only; {hint}"
-            )
-        return _without(_from_files(spark, path, names, form), deleted, names)
-    if is_in_cloud(path) and not metadata.partition_columns:
-        return _from_store(spark, path, names, actions, form)
+    is_cut = deleted is not None and deleted.num_rows > 0
     if not is_in_cloud(path):
-        return _from_files(spark, path, names, form)
-    try:
-        return _from_files(spark, path, names, form)
-    except SPARK_ERRORS as error:
-        hint = "add the store's jar to the session (spark.jars.packages)"
-        raise TableError(f"{path}: only Spark reads a partitioned table in a store, and it cannot; {hint}") from error
+        rows = _from_files(spark, path, names, form)
+        return _without(rows, deleted, names) if is_cut else rows
+    if is_cut:
+        hint = "REORG TABLE ... APPLY (PURGE) rewrites them"
+        raise TableError(f"{path}: files in a store have deletion vectors, which are read in directories only; {hint}")
+    if not metadata.partition_columns:
+        return _from_store(spark, path, names, actions, form)
+    return _partitioned(spark, path, names, form)
 
 
 def _names_of(path: str, actions: pa.Table) -> list[str]:
@@ -85,6 +79,15 @@ def _from_files(spark: SparkSession, path: str, names: list[str], form: T.Struct
     """Return the rows of files; values of partitions are in the paths below the root, and the types are the log's."""
     root = path.rstrip("/") if "://" in path else str(Path(path).absolute())
     return spark.read.schema(form).option("basePath", root).parquet(*(f"{root}/{name}" for name in names))
+
+
+def _partitioned(spark: SparkSession, path: str, names: list[str], form: T.StructType) -> DataFrame:
+    """Return the rows of a partitioned table in a store, which only Spark can read."""
+    try:
+        return _from_files(spark, path, names, form)
+    except SPARK_ERRORS as error:
+        hint = "add the store's jar to the session (spark.jars.packages)"
+        raise TableError(f"{path}: only Spark reads a partitioned table in a store, and it cannot; {hint}") from error
 
 
 def _deleted_rows(path: str, table: Any) -> pa.Table:
