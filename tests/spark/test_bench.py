@@ -44,7 +44,7 @@ def test_what_has_a_goal_has_a_row(spark: Any, monkeypatch: pytest.MonkeyPatch) 
     assert spark.sparkContext.environment == environment
 
 
-def test_everything_of_the_papers_has_a_row(spark: Any) -> None:
+def test_every_join_of_the_papers_has_a_row(spark: Any) -> None:
     from tamis_bench.spark.papers import PAPERS
 
     options = ["--size", "60", "--repeat", "1", "--system", ",".join(PAPERS), "--json"]
