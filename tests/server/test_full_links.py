@@ -37,7 +37,7 @@ def test_events_are_refused_when_too_many_wait_and_taken_again_when_they_went(tm
         far.stop()
 
 
-def test_a_link_that_drops_refuses_nothing_and_tells_of_the_gap(tmp_path: Path) -> None:
+def test_a_link_that_drops_refuses_nothing_and_delivers_the_newest_behind_the_gap(tmp_path: Path) -> None:
     near, far = a_line(tmp_path, "ab", extra="max_link_messages = 20")
     near.config = near.config.replace('name = "b"', 'name = "b"\nwhen_full = "drop"')
     try:
@@ -46,16 +46,20 @@ def test_a_link_that_drops_refuses_nothing_and_tells_of_the_gap(tmp_path: Path) 
         subscribe_at(far.url)
         far.kill()
         assert {near_publishes(near.url, n) for n in range(60)} == {200}
-        near.kill()  # what was counted is on disk
+        near.kill()  # what waits and what was counted is on disk
         near.start().wait_until_ready()
         assert {near_publishes(near.url, n) for n in range(60, 80)} == {200}
         far.start().wait_until_ready()
         messages = wait_until(lambda: with_gap(far.url), "the gap")
         [place] = [i for i, message in enumerate(messages) if "gap" in message]
-        waited = [message["event"]["n"] for message in messages[:place]]
-        assert waited == list(range(len(waited)))
-        assert 10 <= len(waited) < 60
-        assert messages[place]["gap"]["count"] == 80 - len(waited)
+        numbered = [message["event"]["n"] for message in messages[:place]]
+        assert numbered == list(range(len(numbered)))
+        assert len(numbered) < 5
+        wait_until(lambda: with_gap(far.url)[-1].get("event") == {"n": 79}, "the newest event")
+        newest = [message["event"]["n"] for message in with_gap(far.url)[place + 1 :]]
+        assert newest == list(range(80 - len(newest), 80))
+        assert 15 <= len(newest) <= 20
+        assert messages[place]["gap"]["count"] == 80 - len(numbered) - len(newest)
         assert near_publishes(near.url, 500) == 200
         wait_until(lambda: with_gap(far.url)[-1].get("event") == {"n": 500}, "an event behind the gap")
     finally:

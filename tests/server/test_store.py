@@ -46,28 +46,45 @@ NEWER = {
     "life",
     "removed",
     "said",
+    "overflow",
+    "overflow_end",
 }
 
 #: The power may go while SQLite closes a file, which no caller learns of.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+#: The streams of a history, and how the end of each is written.
+HEADS = {
+    "a": lambda link, step, sent: Persist(("link", link), msgspec.msgpack.encode((1, step, sent))),
+    "o:b": lambda link, step, sent: Persist(("overflow_end", link), b"%d" % sent),
+}
+
+
+def kind_of(link: str) -> str:
+    """The kind of the messages of a stream."""
+    return "overflow" if link.startswith("o:") else "out"
+
+
 def history(rng: random.Random, steps: int) -> list[list[Persist]]:
-    """The commits of a broker's life: subscriptions come and go, messages are queued and acknowledged."""
+    """The commits of a broker's life: subscriptions come and go, messages are queued and acknowledged.
+
+    One of the two streams is an overflow.
+    """
     commits: list[list[Persist]] = []
-    sent, acked = {"a": 0, "b": 0}, {"a": 0, "b": 0}
+    sent, acked = dict.fromkeys(HEADS, 0), dict.fromkeys(HEADS, 0)
     for step in range(steps):
         changes = [
             Persist(("interest", "a", str(rng.randrange(5))), rng.choice([None, rng.randbytes(rng.randrange(900))]))
         ]
-        for link in "ab":
+        for link, head in HEADS.items():
             for _ in range(rng.randrange(4)):
                 sent[link] += 1
-                changes.append(Persist(("out", link, str(sent[link])), rng.randbytes(rng.randrange(3_000))))
+                changes.append(Persist((kind_of(link), link, str(sent[link])), rng.randbytes(rng.randrange(3_000))))
             while acked[link] < sent[link] and rng.random() < 0.6:
                 acked[link] += 1
-                changes.append(Persist(("out", link, str(acked[link])), None))
-            changes.append(Persist(("link", link), msgspec.msgpack.encode((1, step, sent[link]))))
+                changes.append(Persist((kind_of(link), link, str(acked[link])), None))
+            changes.append(head(link, step, sent[link]))
         changes.append(Persist(("audit", str(step + 1)), msgspec.msgpack.encode(Deed(step, "alice", "subscribe"))))
         commits.append(changes)
     return commits
@@ -91,7 +108,7 @@ def messages_of(store: Store) -> Disk:
         for number, size in zip(numbers, backlog.sizes, strict=True):
             [(number_read, body)] = store.read_outbox(link, number - 1, 1)
             assert (number_read, len(body)) == (number, size)
-            waiting["out", link, str(number)] = body
+            waiting[kind_of(link), link, str(number)] = body
     return waiting
 
 
@@ -380,6 +397,25 @@ def test_acknowledged_messages_can_be_read_until_they_are_trimmed(engine: Engine
     again = engine.open()
     assert loaded(again) == {("out", "a", "4"): b"4", ("out", "a", "5"): b"5"}
     again.close()
+
+
+def test_what_leaves_an_overflow_is_deleted_at_once(engine: Engine) -> None:
+    with contextlib.closing(engine.open()) as store:
+        store.load()
+        messages = [Persist(("overflow", "o:a", str(number)), b"%d" % number) for number in range(1, 5)]
+        store.commit([*messages, Persist(("overflow_end", "o:a"), b"4")], now=1)
+        store.commit([Persist(("overflow", "o:a", str(number)), None) for number in (1, 2)], now=2)
+        assert store.read_outbox("o:a", 0) == [(3, b"3"), (4, b"4")]
+        fifth = [Persist(("overflow", "o:a", "5"), b"5"), Persist(("overflow_end", "o:a"), b"5")]
+        store.commit([*fifth, *(Persist(("overflow", "o:a", str(number)), None) for number in (3, 4, 5))], now=3)
+        assert store.read_outbox("o:a", 0) == []
+        assert store.trim(10, max_bytes=0) == 0
+    with contextlib.closing(engine.open()) as store:
+        assert store.load()["overflow_end", "o:a"] == b"5"
+        assert store.take_backlogs() == {}
+        store.commit([Persist(("overflow_end", "o:a"), None)], now=4)  # its link is removed, and added again
+        store.commit([Persist(("overflow", "o:a", "1"), b"new"), Persist(("overflow_end", "o:a"), b"1")], now=5)
+        assert store.read_outbox("o:a", 0) == [(1, b"new")]
 
 
 def test_a_record_of_no_known_kind_is_neither_written_nor_read(engine: Engine) -> None:

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from tamis.node.stream import StreamEnd
+from tamis.node.stream import Quota, StreamEnd
 from tamis.routing.core import broker
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
@@ -48,7 +48,8 @@ class ChangingWorld(World):
 
     def _edge(self, broker: str, neighbours: dict[str, Policy], ends: dict[str, StreamEnd], audited: int) -> EdgeCore:
         now = {name: neighbours.get(name, self.usual) for name in self.sim.brokers[broker].neighbours}
-        core = self.broker_class(broker, now, CONTENT, None, self.cells)
+        drops = tuple(now) if self.drops else ()
+        core = self.broker_class(broker, now, CONTENT, None, self.cells, drops=drops)
         return EdgeCore(core, CONTENT, ends, max_backlog=self.backlog, audited=audited)
 
     def _run(self) -> None:
@@ -136,7 +137,7 @@ class ChangingWorld(World):
             done(answer)
 
         host.neighbours = (*host.neighbours, other)
-        add_link(machine, AddLink(other, self.usual, record), OPERATOR, note)
+        add_link(machine, AddLink(other, self.usual, record, drops=self.drops), OPERATOR, note)
         self.sim.mend(host.name, other)
 
     # What is judged
@@ -203,9 +204,10 @@ class ChangingWorld(World):
             super()._watch_reader(host, reader, knows_broker=knows_broker)
 
 
-def change(seed: int) -> int:
-    """Run a world whose links change; return how often they did."""
-    world = ChangingWorld(seed, weather=STORMS[seed % len(STORMS)], backlog=100_000)
+def change(seed: int, *, drops: bool = False) -> int:
+    """Run a world whose links change; return how often they did. With ``drops`` they hold three messages."""
+    quota = Quota(3) if drops else None
+    world = ChangingWorld(seed, weather=STORMS[seed % len(STORMS)], backlog=100_000, quota=quota, drops=drops)
     try:
         world.run()
     except Exception as error:
@@ -216,6 +218,16 @@ def change(seed: int) -> int:
 
 def test_links_change_and_nothing_comes_twice() -> None:
     assert sum(map(change, range(6))) > 6
+
+
+def test_links_that_drop_change_and_nothing_comes_twice() -> None:
+    assert change(1, drops=True) + change(5, drops=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(0, 400, 50))
+def test_links_that_drop_change_and_nothing_comes_twice_in_many_worlds(start: int) -> None:
+    assert sum(change(seed, drops=True) for seed in range(start, start + 50)) > 50
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tamis.node.stream import Quota
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.edge.rights import Rights
@@ -50,6 +51,22 @@ def test_what_was_taken_before_the_link_was_removed_does_not_come_again() -> Non
     assert subscriber.read() == [1, 2, 3]
     assert not subscriber.session.repeated
     assert b.node.core.broker.progress_of("a") == a.node.core.broker.progress_of("b") == (True, True)
+
+
+def test_what_waits_for_a_dead_link_that_drops_is_sent_over_another_with_the_gap_in_its_place() -> None:
+    a = start_broker("a", "b", quota=Quota(4), drops=True)
+    publisher, fates = WiredClient("publisher", a), dict[int, str]()
+    for number in range(1, 7):  # b never comes: a forwards everything to it
+        publisher.publish(number, fates)
+    answers: list[object] = []
+    record, operator = LinkOverride(LinkConfig("c"), None).record("c"), Rights("operator", is_admin=True)
+    add_link(a, AddLink("c", POLICIES["covering"], record), operator, answers.append, resend_from="b")
+    outbox, overflow = a.node.waiting("c")
+    published = [message.event.id.seq if isinstance(message, m.Publish) else message.count for message in outbox]
+    assert [type(message) for message in outbox] == [m.Publish, m.LinkGap, m.Publish, m.Publish, m.Publish]
+    assert (published, overflow) == ([1, 2, 4, 5, 6], [])
+    remove_link(a, RemoveLink("b", LinkOverride(None, None).record("b")), operator, answers.append)
+    assert answers == [6, 6]
 
 
 def test_a_link_is_added_once_and_removed_once() -> None:

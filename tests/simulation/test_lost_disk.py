@@ -20,10 +20,13 @@ from tamis.runtime.simulation.inbox import take_waiting
 CONTENT = Content(Schema({"n": Number(0, 100)}))
 
 
-def start_broker(name: str, neighbour: str, *, epoch: int = 1, quota: Quota | None = None) -> BrokerMachine:
-    """Return a broker that starts without a disk, in the life ``epoch``."""
+def start_broker(
+    name: str, neighbour: str, *, epoch: int = 1, quota: Quota | None = None, drops: bool = False
+) -> BrokerMachine:
+    """Return a broker that starts without a disk, in the life ``epoch``; ``drops`` is whether its link drops events."""
     ends = Ends()
-    edge = EdgeCore(BrokerCore(name, {neighbour: POLICIES["covering"]}, CONTENT), CONTENT, ends)
+    core = BrokerCore(name, {neighbour: POLICIES["covering"]}, CONTENT, drops=[neighbour] if drops else ())
+    edge = EdgeCore(core, CONTENT, ends)
     node = Node(edge, [neighbour], Codec(m.encode, m.decode), epoch, quota=quota, ends=ends)
     machine = BrokerMachine(node, clock=lambda: 0.0, commit=lambda changes, then: then(), read=read_nothing)
     machine.step(lambda node, now: node.start(now))

@@ -29,6 +29,7 @@ from tamis.errors import InvariantError, ModelError, TamisError
 from tamis.model.subscription import Filter
 from tamis.node import stream
 from tamis.node.content import Content
+from tamis.node.overflow import share
 from tamis.node.stream import Quota, StreamEnd, Window
 from tamis.routing import messages as m
 from tamis.routing import table_parts
@@ -225,7 +226,7 @@ class World:
     quota: Quota | None = None
     backlog: int | None = None
     window: Window | None = None
-    #: Whether full links drop events with a gap instead of having them refused.
+    #: Whether full links drop their oldest events with a gap instead of having further ones refused.
     drops: bool = False
 
     def __post_init__(self) -> None:
@@ -500,7 +501,7 @@ class World:
     def _watch(self, host: BrokerHost) -> None:
         self._watch_broker(host.name, host.edge.broker)
         if self.quota != TIGHT[0]:
-            self._watch_quota(host)
+            (self._watch_overflows if self.drops else self._watch_quota)(host)
         if self.window != WINDOWS[0]:
             self._watch_windows(host)
 
@@ -577,6 +578,14 @@ class World:
             if is_full and not host.edge.publications.has_waiting:  # the rest of a batch was accepted with it
                 self.full[place] = (life, end.sent)
 
+    def _watch_overflows(self, host: BrokerHost) -> None:
+        """No overflow is larger than its share of the quota, unless it is a single message."""
+        _, most = share(self.quota)
+        for neighbour in self.around[host.name]:
+            overflow = host.overflow(neighbour)
+            if len(overflow) > 1 and (len(overflow) > most.messages or overflow.bytes > most.bytes):
+                raise InvariantError(f"{host.name} has {len(overflow)} messages in the overflow for {neighbour} (G23)")
+
     def _needed(self, broker: str, neighbour: str, by_broker: dict[str, int]) -> int:
         """Return what is asked for on a broker's side of the edge to a neighbour."""
         needed = 0
@@ -623,6 +632,7 @@ class World:
             if not self.core(broker).flow.is_open:
                 raise InvariantError(f"{broker} still refuses events though nothing waits (G16)")
             waiting = [link for link, end in host.ends.items() if end.outbox]
+            waiting += [link for link in self.around[broker] if host.overflow(link)]
             if waiting or host.edge.backlogs.gaps:
                 raise InvariantError(f"{broker}: messages wait for {waiting}, suspended {[*host.edge.backlogs.gaps]}")
             if open_gaps := sorted(self.core(broker).flow.gaps.links):
@@ -808,7 +818,7 @@ def plain(ranges: Any) -> dict[str, list[list[list[int]]]]:
 
 def _waiting_on(disk: SimulatedDisk) -> list[m.EventId]:
     """Return the events that wait on a disk."""
-    bodies = [(body, key[1]) for key, body in disk.state.items() if key[0] == "out"]
+    bodies = [(body, key[1]) for key, body in disk.state.items() if key[0] in ("out", "overflow")]
     return [event_id for body, link in bodies for event_id in _events_of(m.decode(body, link))]
 
 

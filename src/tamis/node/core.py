@@ -12,17 +12,19 @@ from typing import Any, Protocol
 
 from tamis.node.effects import Effect, Key, Link
 
-__all__ = ["Core", "LinkFree", "LinkFull", "LinkUp", "Word"]
+__all__ = ["Core", "Dropped", "LinkFree", "LinkFull", "LinkRoom", "LinkUp", "Word"]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
     """The other end of a link is in a life that has none of our state: first contact, or its disk was lost.
 
-    ``unacknowledged`` are the messages sent to its former life that it may not have received.
+    ``unacknowledged`` are the messages sent to its former life that it may not have received; ``overflow`` are those
+    that waited behind them without numbers.
     """
 
     unacknowledged: tuple[Any, ...] = ()
+    overflow: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,18 @@ class LinkFull:
 @dataclass(frozen=True, slots=True)
 class LinkFree:
     """The outbox of a link that was full has emptied to half of its quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRoom:
+    """The outbox of a link has room for messages of its overflow; the core answers with `Refill`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The overflow of a link was full: these messages, the oldest of it, will not be sent."""
+
+    messages: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Again", "Answer", "Attach", "Deliver", "Effect", "Key", "Leave", "Link", "Persist", "Send", "Tell"]
+__all__ = [
+    "Again",
+    "Answer",
+    "Attach",
+    "Deliver",
+    "Effect",
+    "Key",
+    "Leave",
+    "Link",
+    "Persist",
+    "Queue",
+    "Refill",
+    "Send",
+    "Tell",
+]
 
 #: The name of a connection to a neighbour or a client: the name of the other end.
 Link = str
@@ -33,6 +47,26 @@ class Send:
 
     link: Link
     message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Send a message over a link that drops, in its order among these, unless it becomes the oldest of too many.
+
+    What finds no room waits (`tamis.node.overflow`). With ``is_held`` it waits for a `Refill` in any case.
+    """
+
+    link: Link
+    message: Any
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refill:
+    """Number what waits in the overflow of a link, as far as its outbox has room; with ``is_all`` all of it."""
+
+    link: Link
+    is_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +112,4 @@ class Again:
     """Send the core a `Tick` soon: there is more work than one step does."""
 
 
-Effect = Persist | Send | Deliver | Tell | Answer | Attach | Leave | Again
+Effect = Persist | Send | Queue | Refill | Deliver | Tell | Answer | Attach | Leave | Again

@@ -15,10 +15,25 @@ from typing import Any, Generic, TypeVar
 
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
-from tamis.node.core import Core, LinkUp, Word
-from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Leave, Link, Persist, Send, Tell
+from tamis.node.core import Core, Dropped, LinkRoom, LinkUp, Word
+from tamis.node.effects import (
+    Again,
+    Answer,
+    Attach,
+    Deliver,
+    Effect,
+    Key,
+    Leave,
+    Link,
+    Persist,
+    Queue,
+    Refill,
+    Send,
+    Tell,
+)
 from tamis.node.frames import Frame, decode_frame
 from tamis.node.outbox import Backlog, ReadOutbox
+from tamis.node.overflow import Overflows, overflow_of
 from tamis.node.stream import Ends, Quota, StreamEnd, read_nothing
 
 __all__ = ["Codec", "Node", "Transaction"]
@@ -73,7 +88,8 @@ class Node(Generic[AnyCore]):
 
     ``epoch`` is the number of this life, above that of every earlier one; with ``stored``, what an earlier life
     persisted, the node continues that life instead. With a ``quota`` the core is notified when the outbox of a link
-    becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so.
+    becomes full (`LinkFull`) and when it is free again (`LinkFree`), in the transaction that makes it so. What a core
+    queues (`Queue`) may also wait behind the outbox; the core is told when that moves on, and what of it is dropped.
 
     ``backlogs`` are the messages that wait for links since an earlier life, and ``read`` reads messages from disk.
     """
@@ -105,6 +121,7 @@ class Node(Generic[AnyCore]):
         #: A core that must know the outboxes of its links shares this mapping, and only reads it.
         self.ends = Ends() if ends is None else ends
         self.ends.update((link, StreamEnd(link, self.life_on(link))) for link in links)
+        self.overflows = Overflows(quota, read)
 
     def life_on(self, link: Link) -> int:
         """Return the life of this node on a link: a link that was added again has a later life than the others."""
@@ -121,12 +138,17 @@ class Node(Generic[AnyCore]):
             end.before = self._removed.get(link)
             if (former := records.FORMER.find(stored, link)) is not None:
                 end.wait_restored(former)
+        self.overflows.restore(stored, backlogs, self.ends)
         step = _Step(self, now)
         step.transaction.changes.append(records.EPOCH.put(value=self.epoch))
         step.follow(self.core.restore(stored, now=now))
         step.transaction.links.update(self.ends)
         step.resized.update(self.ends)
         return step.done()
+
+    def find(self, name: Link) -> StreamEnd | None:
+        """Return the stream of a link, or the overflow of that name; None: there is no such."""
+        return self.ends[name] if name in self.ends else self.overflows.find(name)
 
     def attach(self, links: Iterable[Link], now: float, *, epoch: int | None = None) -> Transaction:
         """Add new links; with ``epoch`` their other ends always have that life."""
@@ -145,6 +167,7 @@ class Node(Generic[AnyCore]):
         end = self.ends.pop(link, None)
         if end is not None:
             step.transaction.changes += [*end.acknowledge(end.sent), records.LINK.drop(link)]
+            step.transaction.changes += self.overflows.forget(link)
         return step.done()
 
     def join(self, link: Link, now: float) -> Transaction:
@@ -172,9 +195,12 @@ class Node(Generic[AnyCore]):
             parted.changes.append(records.REMOVED.put(link, value=removed))
         return parted
 
-    def waiting(self, link: Link) -> list[Any]:
-        """Return the messages that wait for a link."""
-        return [self._codec.decode(body, link) for body in self.ends[link].outbox.bodies(link, self._read)]
+    def waiting(self, link: Link) -> tuple[list[Any], list[Any]]:
+        """Return the messages that wait for a link: in its outbox, and in its overflow."""
+        outbox = self.ends[link].outbox.bodies(link, self._read)
+        overflow = self.overflows.waiting(link).bodies(overflow_of(link), self._read)
+        in_outbox, behind = ([self._codec.decode(body, link) for body in bodies] for bodies in (outbox, overflow))
+        return in_outbox, behind
 
     def acknowledge(self, link: Link, number: int, now: float) -> Transaction:
         """Note that the other end of a link, which this process acts for, has read up to a number."""
@@ -256,26 +282,32 @@ class _Step:
         self.moved: set[Link] = set()
         #: Links whose outbox changed its size since the core was told.
         self.resized: set[Link] = set()
+        #: Links whose overflow grew since its excess was dropped.
+        self.overflown: set[Link] = set()
 
     def meet(self, end: StreamEnd, epoch: int) -> None:
         waiting, forgotten = end.meet(epoch, self.node._read)
         self.transaction.changes += forgotten
         self.moved.add(end.link)
         self.resized.add(end.link)
-        unacknowledged = tuple(self.node._codec.decode(body, end.link) for body in waiting)
-        self.node._handle(self, LinkUp(unacknowledged), end.link)
+        overflow, moved = self.node.overflows.take_all(end.link)
+        self.transaction.changes += moved
+        self.node._handle(self, LinkUp(self._decoded(waiting, end.link), self._decoded(overflow, end.link)), end.link)
 
     def go_on_restored(self, end: StreamEnd, frame: Frame, *, is_client: bool) -> None:
         """Begin the new life of a restored disk on a link whose other end has answered.
 
         If the other end knows the former life, its acknowledgement tells which of the restored messages it has. A
-        client continues the numbers of its stream; with a neighbour everything starts over.
+        client continues the numbers of its stream; with a neighbour everything starts over. Messages behind the
+        restored ones may have come from the overflow, so that is dropped if the other end has any of them.
         """
         former, end.former, end.epoch = end.former, None, self.node.life_on(end.link)
         self.transaction.changes.append(records.FORMER.drop(end.link))
         self.transaction.links.add(end.link)
         if former is not None and (frame.to, frame.epoch) == (former.epoch, end.peer_epoch):
             self.acknowledge(end, min(frame.ack, former.sent))
+            if frame.ack > former.sent:
+                self._drop(end.link, *self.node.overflows.take_all(end.link))
         if not is_client or frame.epoch != end.peer_epoch:  # the first contact with a client
             self.meet(end, frame.epoch)
 
@@ -291,6 +323,14 @@ class _Step:
                 self.moved.add(effect.link)
                 self.resized.add(effect.link)
                 self.transaction.changes += self.node.ends[effect.link].append(self.node._codec.encode(effect.message))
+            elif isinstance(effect, Queue):
+                self._queue(effect)
+            elif isinstance(effect, Refill):
+                end = self.node.ends[effect.link]
+                if changes := self.node.overflows.refill(end, is_all=effect.is_all):
+                    self.transaction.changes += changes
+                    self.moved.add(effect.link)
+                    self.resized.add(effect.link)
             elif isinstance(effect, Tell):
                 self.transaction.words.append((effect.link, effect.message))
             elif isinstance(effect, Answer):
@@ -302,26 +342,60 @@ class _Step:
             elif isinstance(effect, Again):
                 self.transaction.again = True
 
+    def _queue(self, effect: Queue) -> None:
+        link, overflows = effect.link, self.node.overflows
+        if not effect.is_held and overflows.may_pass(self.node.ends[link]):
+            self.follow([Send(link, effect.message)])
+            return
+        body = self.node._codec.encode(effect.message)
+        name, changes = overflows.append(link, body, is_held=effect.is_held)
+        self.transaction.changes += changes
+        self.moved.add(name)
+        self.overflown.add(link)
+
+    def _drop(self, link: Link, bodies: list[bytes], changes: list[Persist]) -> None:
+        """Tell the core which messages of an overflow were dropped."""
+        if bodies:
+            self.transaction.changes += changes
+            self.node._handle(self, Dropped(self._decoded(bodies, link)), link)
+
+    def _decoded(self, bodies: Iterable[bytes], link: Link) -> tuple[Any, ...]:
+        return tuple(self.node._codec.decode(body, link) for body in bodies)
+
     def _leave(self, effect: Leave) -> None:
         self.transaction.join(self.node.part(effect.link, self.now))
         self.transaction.left[effect.link] = effect.reason
-        self.moved.discard(effect.link)
-        self.resized.discard(effect.link)
+        for links in (self.moved, self.resized, self.overflown):
+            links.discard(effect.link)
+        self.moved.discard(overflow_of(effect.link))
 
     def done(self) -> Transaction:
         """Complete the transaction with the cursors of all links that moved."""
-        self._report_sizes()
-        for link in sorted(self.moved):
-            self.transaction.changes.append(self.node.ends[link].cursor())
+        self._offer_room()
+        while self.overflown or self.resized:
+            overflown, self.overflown = sorted(self.overflown), set()
+            for link in overflown:
+                self._drop(link, *self.node.overflows.take_excess(link))
+            self._report_sizes()
+        for name in sorted(self.moved):
+            stream = self.node.find(name)
+            self.transaction.changes += [] if stream is None else [stream.cursor()]
         self.transaction.links |= self.moved
         return self.transaction
+
+    def _offer_room(self) -> None:
+        """Tell the core which outboxes have room for what waits behind them."""
+        overflows = self.node.overflows
+        for link in sorted(link for link in overflows.due if overflows.has_half(self.node.ends[link])):
+            overflows.due.discard(link)
+            self.node._handle(self, LinkRoom(), link)
 
     def _report_sizes(self) -> None:
         """Tell the core which outboxes became full or free; its effects may fill others."""
         quota = self.node.quota
-        while quota is not None and self.resized:
+        while self.resized:
             links, self.resized = sorted(self.resized), set()
             for link in links:
-                crossing = self.node.ends[link].take_crossing(quota)
+                crossing = None if quota is None else self.node.ends[link].take_crossing(quota)
                 if crossing is not None:
                     self.node._handle(self, crossing, link)

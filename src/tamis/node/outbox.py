@@ -97,11 +97,14 @@ class Outbox:
         for number in list(self._spillable(upto, messages, n_bytes)):
             self.bytes_in_memory -= len(self._bodies.pop(number))
 
-    def bodies(self, link: Link, read: ReadOutbox) -> Iterator[bytes]:
-        """Yield the bodies of all waiting messages, from disk if they are not in memory."""
+    def bodies(self, link: Link, read: ReadOutbox, most: int | None = None) -> Iterator[bytes]:
+        """Yield the bodies of waiting messages, from disk if they are not in memory; all of them, or the first few.
+
+        With ``most`` no more than so many are read from disk at once; further ones may follow.
+        """
         number = self.acknowledged
         while number < self.last and number + 1 not in self._bodies:
-            page = read(link, number, min(_PAGE, self.last - number))
+            page = read(link, number, min(_PAGE, self.last - number, most or _PAGE))
             if not page:
                 raise InvariantError(f"message {number + 1} of link {link!r} is neither in memory nor on disk")
             yield from (body for _, body in page)

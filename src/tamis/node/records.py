@@ -45,7 +45,8 @@ class RecordForm(enum.Enum):
 
     #: One value under each key, in the table ``state``.
     VALUE = "state"
-    #: Numbered messages without holes, in the table ``outbox``; a removed one stays readable for its retention.
+    #: Numbered messages without holes, in the table ``outbox``; a removed one stays readable for its retention, if
+    #: its kind has one.
     STREAM = "outbox"
     #: Numbered lines that are only ever appended, each sealed with the one before, in the table of the kind's name.
     LOG = "audit, activity"
@@ -187,6 +188,8 @@ class Kind(Generic[Value]):
     holds: str
     form: RecordForm = RecordForm.VALUE
     stream_end: Callable[[Value], int] | None = None
+    #: Whether messages of a stream stay for their retention after they were removed.
+    is_retained: bool = True
 
     def key(self, *parts: str) -> Key:
         """Return the key of a record."""
@@ -247,6 +250,23 @@ OUT = Kind(
     "node/stream.py",
     "a message for the other end of a link",
     RecordForm.STREAM,
+)
+OVERFLOW_END = Kind(
+    "overflow_end",
+    ("overflow",),
+    _NUMBER,
+    "node/overflow.py",
+    "the number of the last message that came into the overflow of a link; `o:north` is the overflow of link `north`",
+    stream_end=lambda number: number,
+)
+OVERFLOW = Kind(
+    "overflow",
+    ("overflow", "number"),
+    _struct("MessagePack of a message (`routing/messages.py`)"),
+    "node/overflow.py",
+    "a message that waits behind the outbox of a link; deleted at once when it moves there, or is dropped",
+    RecordForm.STREAM,
+    is_retained=False,
 )
 FORMER = Kind(
     "former",
@@ -369,7 +389,7 @@ LINK_GAP = Kind(
     ("neighbour", "namespace"),
     _struct("MessagePack of `routing/messages.py::LinkGap`"),
     "routing/core/link_gaps.py",
-    "how many events of a namespace were not sent to a neighbour because its link was full",
+    "how many events of a namespace were dropped because the link to a neighbour was full or skipped",
 )
 HELD = Kind(
     "held",
@@ -441,6 +461,8 @@ _ALL: tuple[Kind[object], ...] = (  # type: ignore[assignment]  # a tuple of dif
     EPOCH,
     LINK,
     OUT,
+    OVERFLOW_END,
+    OVERFLOW,
     FLOOR,
     FORMER,
     LIFE,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from tamis.node import records
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.overflow import link_of, overflow_of
 
 __all__ = ["forget_neighbours"]
 
@@ -34,6 +35,7 @@ def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link],
     ``epoch`` is the number of this broker's life.
     """
     brokers = {key[1] for key in stored if key[0] in _ONLY_OF_NEIGHBOURS}
+    brokers |= {link_of(name) for (name,), _ in records.OVERFLOW_END.items(stored)}
     former_neighbours = brokers.difference(neighbours)
     changes: list[Persist] = []
     for (link,), cursor in records.LINK.items(stored):
@@ -47,5 +49,10 @@ def forget_neighbours(stored: Mapping[Key, bytes], neighbours: Collection[Link],
             removed = records.Removed(life, cursor.peer_epoch, cursor.received)
             changes.append(records.REMOVED.put(link, value=removed))
     names = {kind.name for kind in _OF_NEIGHBOURS}
-    keys = (key for key in stored if key[0] in names and key[1] in former_neighbours)
+    keys = [key for key in stored if key[0] in names and key[1] in former_neighbours]
+    keys += [key for key in map(_overflow_key, former_neighbours) if key in stored]
     return [*changes, *(Persist(key, None) for key in keys)]
+
+
+def _overflow_key(link: Link) -> Key:
+    return records.OVERFLOW_END.key(overflow_of(link))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tamis.node import records
 from tamis.node.core import Word
-from tamis.node.effects import Again, Effect, Key, Leave, Link, Persist, Send
+from tamis.node.effects import Again, Effect, Key, Leave, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
 from tamis.routing.rings import Readmit
@@ -62,10 +62,7 @@ def _add(core: BrokerCore, message: AddLink, now: float) -> list[Effect]:
     effects: list[Effect] = [message.record, *flow.add(link, drops=message.drops)]
     effects += flow.rings.add(link, message.policy, now)
     effects += flow.rings.put_in_place(message.dead, link) if message.dead else []
-    effects += [Send(link, resent_message) for resent_message in message.resent]
-    for gap in message.gaps:
-        flow.gaps.add(link, gap.namespace, gap.first, gap.count)
-    return [*effects, *flow.gaps.take_changes(), Again()]
+    return [*effects, *(flow.send(link, resent_message) for resent_message in message.resent), Again()]
 
 
 def _remove(core: BrokerCore, message: RemoveLink) -> list[Effect]:

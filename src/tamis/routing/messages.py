@@ -212,7 +212,7 @@ class Gap(Message, frozen=True, array_like=True, tag=20):
 
 
 class LinkGap(Message, frozen=True, array_like=True, tag=24):
-    """A link that drops events was full: ``count`` events of a namespace, from ``first`` on, were not sent over it."""
+    """A link was full and dropped its oldest events: ``count`` of a namespace, from ``first`` on."""
 
     namespace: str
     first: EventId

@@ -1,4 +1,4 @@
-"""Wrong decisions about links: what a full or skipped link was not sent is not told, or crosses a border."""
+"""Wrong decisions about links: what a link drops is not told, what waits is lost, or what crosses a border must not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 DROPS = "tests/simulation/test_dropping_links.py"
 GAPS = "tests/unit/routing/test_link_gaps.py"
 LINKS = "tests/server/test_links.py"
+OVERFLOWS = "tests/unit/node/test_overflow.py"
 
 BUGS = [
     Bug(
@@ -23,13 +24,13 @@ BUGS = [
         "A broker that is killed forgets what its links were not sent.",
         "            if link in neighbours:\n",
         "            if link not in neighbours:\n",
-        (f"{GAPS}::test_a_gap_is_told_after_a_crash_and_before_the_next_event",),
+        (f"{GAPS}::test_a_gap_is_told_after_a_crash_and_before_what_waits",),
     ),
     Bug(
         "a_gap_ends_with_the_neighbour",
         "routing/core/event_routing",
         "A broker does not tell its own neighbours of a gap.",
-        "                effects.append(Send(link, gap))\n",
+        "                effects.append(self.flow.send(link, gap))\n",
         "                effects += []\n",
         (f"{DROPS}::test_what_full_links_drop_is_reported_as_a_gap",),
     ),
@@ -47,16 +48,16 @@ BUGS = [
     Bug(
         "events_overtake_a_gap",
         "routing/core/flow",
-        "A link that drops sends again before its gap is told.",
-        "(link in self.full or link in self.gaps.links)",
-        "link in self.full",
-        (f"{GAPS}::test_a_gap_is_told_after_a_crash_and_before_the_next_event",),
+        "What waits behind an outbox is sent before the gap in front of it.",
+        "return [*self.gaps.close(link), *([Refill(link)] if link in self._drops else [])]",
+        "return [*([Refill(link)] if link in self._drops else []), *self.gaps.close(link)]",
+        (f"{GAPS}::test_a_gap_is_told_after_a_crash_and_before_what_waits",),
     ),
     Bug(
         "a_link_that_is_taken_back_is_not_told",
         "routing/core/flow",
         "A link that is taken back is not told what it was not sent.",
-        "return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]",
+        "return [records.SKIPPED.drop(link), *self.use_room(link), *self.settle()]",
         "return [records.SKIPPED.drop(link), *self.settle()]",
         (f"{GAPS}::test_a_skipped_link_stays_skipped_after_a_crash_and_is_told_when_it_is_taken_back",),
     ),
@@ -67,6 +68,82 @@ BUGS = [
         "if records.SKIPPED.find(stored, link)}",
         "if not records.SKIPPED}",
         (f"{GAPS}::test_a_skipped_link_stays_skipped_after_a_crash_and_is_told_when_it_is_taken_back",),
+    ),
+    Bug(
+        "dropped_events_are_not_counted",
+        "node/node",
+        "The core is not told which messages an overflow dropped.",
+        "            self.node._handle(self, Dropped(self._decoded(bodies, link)), link)\n",
+        "",
+        (
+            f"{OVERFLOWS}::test_the_newest_survive_and_the_oldest_are_dropped_with_the_gap_before_the_others",
+            f"{DROPS}::test_what_full_links_drop_is_reported_as_a_gap",
+        ),
+    ),
+    Bug(
+        "an_overflow_is_not_on_disk",
+        "node/overflow",
+        "A message that waits behind an outbox is in memory only.",
+        "return [records.OVERFLOW.put(self.link, str(self.outbox.append(body)), value=body)]",
+        "return [records.OVERFLOW.drop(self.link, str(self.outbox.append(body)))][:0]",
+        (f"{OVERFLOWS}::test_a_restart_goes_on_with_what_waits",),
+    ),
+    Bug(
+        "a_message_is_numbered_twice",
+        "node/overflow",
+        "A message stays in the overflow when it moves to the outbox.",
+        "changes += [*end.append(body), *overflow.acknowledge(overflow.acknowledged + 1)]",
+        "changes += end.append(body)",
+        (f"{OVERFLOWS}::test_a_restart_goes_on_with_what_waits",),
+    ),
+    Bug(
+        "events_pass_those_that_wait",
+        "node/overflow",
+        "An event goes into the outbox as soon as it has room, and others wait behind it.",
+        "return self._has_room(end) and not self.waiting(end.link)",
+        "return self._has_room(end)",
+        (f"{OVERFLOWS}::test_nothing_passes_what_waits",),
+    ),
+    Bug(
+        "what_waited_at_a_backup_is_sent_twice",
+        "node/node",
+        "A restored broker sends what waited behind its outbox again, although the other end may have it.",
+        "            if frame.ack > former.sent:\n",
+        "            if frame.ack > 2 * former.sent + 9:\n",
+        (f"{OVERFLOWS}::test_what_waited_at_a_backup_is_sent_unless_the_other_end_may_have_it",),
+    ),
+    Bug(
+        "confirmations_overtake_events",
+        "routing/core/broker",
+        "A confirmation is sent before events that wait, so a subscription is active too early and has a hole (R12).",
+        "[self.flow.send(link, m.Confirm(number)) for link, number in confirmed.items()]",
+        "[Send(link, m.Confirm(number)) for link, number in confirmed.items()]",
+        (f"{DROPS}::test_what_full_links_drop_is_reported_as_a_gap",),
+    ),
+    Bug(
+        "a_new_life_is_sent_old_confirmations",
+        "routing/core/broker",
+        "Confirmations that waited for a former life of a neighbour are sent to its new one.",
+        "            for bodies in (message.unacknowledged, message.overflow)\n        )\n",
+        "            for bodies in (message.unacknowledged, message.overflow)\n        )\n"
+        "        overflow = list(message.overflow)\n",
+        (f"{GAPS}::test_a_new_life_of_a_neighbour_gets_the_gap_then_what_waited_and_no_old_confirmation",),
+    ),
+    Bug(
+        "what_waits_stays_behind_when_a_link_no_longer_drops",
+        "routing/core/flow",
+        "A link that dropped in an earlier life and now refuses leaves what waited where it is.",
+        "[*self.gaps.close(link), Refill(link, is_all=True)]",
+        "self.gaps.close(link)",
+        (f"{GAPS}::test_what_waits_gets_numbers_when_the_link_no_longer_drops",),
+    ),
+    Bug(
+        "what_leaves_an_overflow_stays_on_disk",
+        "runtime/stores/tables",
+        "Dropped messages stay for the retention of messages, so a dead link fills the disk.",
+        "            if not kind.is_retained:\n",
+        "            if kind.is_retained:\n",
+        ("tests/server/test_store.py::test_what_leaves_an_overflow_is_deleted_at_once",),
     ),
     Bug(
         "events_of_other_namespaces_cross_in_a_batch",

@@ -55,7 +55,7 @@ def add(
         str, typer.Option(metavar="NAME", help="A file in the folder links of the broker's data directory.")
     ] = "",
     ca_file: Annotated[str, typer.Option(metavar="NAME", help="The authority of its certificate; in the same.")] = "",
-    when_full: Annotated[str, typer.Option(help="refuse or drop: what happens to events while it is full.")] = "refuse",
+    when_full: Annotated[str, typer.Option(help="While it is full: refuse events, or drop the oldest.")] = "refuse",
     namespace: Annotated[list[str] | None, typer.Option(help="A namespace that may cross; all by default.")] = None,
     resend_from: Annotated[
         str, typer.Option(metavar="BROKER", help="A dead link: what waits for it is sent over this one, too.")

@@ -32,7 +32,7 @@ from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.core import LinkFree, LinkFull, LinkUp
+from tamis.node.core import Dropped, LinkFree, LinkFull, LinkRoom, LinkUp
 from tamis.node.effects import Again, Effect, Key, Link, Send
 from tamis.node.story import Story
 from tamis.routing import messages as m
@@ -77,7 +77,7 @@ class BrokerCore:
     ``counters`` of an earlier life continue counting. ``cells`` are the cells of ranges that neighbours send, if no
     policy of this broker defines them. ``merging`` runs the merges of the table's indexes. After ``patience`` seconds
     the client of a subscription that is not active is sent the neighbours that have not confirmed it. ``drops`` are the
-    links that drop events while they are full.
+    links that drop their oldest events while they are full.
     """
 
     def __init__(
@@ -119,6 +119,8 @@ class BrokerCore:
             LinkUp: self._link_up,
             LinkFull: lambda message, sender, now: self.flow.fill(sender, message),
             LinkFree: self._link_free,
+            LinkRoom: lambda message, sender, now: self.flow.use_room(sender),
+            Dropped: lambda message, sender, now: self.events.drop(message, sender),
             m.Tick: self._tick,
         }
 
@@ -216,7 +218,7 @@ class BrokerCore:
         reports = self.flow.rings.tell_due()
         settled = self._settle() if self._confirmations.has_settled else []
         late = self._report_late(now)
-        return [*effects, *withdrawn, *self.flow.close_gaps(), *reports, *changed, *again, *settled, *late]
+        return [*effects, *withdrawn, *reports, *changed, *again, *settled, *late]
 
     def _report_late(self, now: float) -> list[Effect]:
         """Return messages to clients whose subscriptions are late, with the neighbours that have not confirmed them."""
@@ -243,7 +245,10 @@ class BrokerCore:
 
     def _link_up(self, message: LinkUp, sender: Link, now: float) -> list[Effect]:
         # Updates and confirmations sent to its former life are not sent again.
-        unacknowledged = [body for body in message.unacknowledged if not isinstance(body, _OF_BROKERS)]
+        unacknowledged, overflow = (
+            [body for body in bodies if not isinstance(body, _OF_BROKERS)]
+            for bodies in (message.unacknowledged, message.overflow)
+        )
         if sender not in self._neighbours:
             return [Send(sender, body) for body in unacknowledged]
         self._confirmations.forget(sender)
@@ -256,11 +261,13 @@ class BrokerCore:
             *self._announce(),
             *self.flow.meet(sender),
             *(Send(sender, body) for body in unacknowledged),
+            *self.flow.use_room(sender),
+            *(self.flow.send(sender, body) for body in overflow),
         ]
 
     def _link_free(self, message: LinkFree, sender: Link, now: float) -> list[Effect]:
         self.flow.full.pop(sender, None)
-        return [*self.flow.close_gaps(), *self._announce(), *self.flow.settle()]
+        return [*self._announce(), *self.flow.settle()]
 
     def _announce(self) -> list[Effect]:
         """Return updates for the neighbours: changes since the last call, or the whole table for those without it."""
@@ -308,7 +315,7 @@ class BrokerCore:
                 confirmed[source] = item
             elif not self._confirmations.is_changing(source, item):
                 effects += _status(self, source, self.table.interests(source)[str(item)], m.State.ACTIVE)
-        effects += [Send(link, m.Confirm(number)) for link, number in confirmed.items()]
+        effects += [self.flow.send(link, m.Confirm(number)) for link, number in confirmed.items()]
         return [*effects, Again()] if self._confirmations.has_settled else effects
 
     # Life

@@ -18,11 +18,11 @@ class Counters:
     bytes: int = 0
     announced: int = 0
     retracted: int = 0
-    #: Events sent over the link.
+    #: Events for the link: sent, or waiting for it, or dropped while they waited.
     events: int = 0
     #: Events of clients that were refused because they would have gone over the link while it was full.
     refused: int = 0
-    #: Events that were dropped because the link was full.
+    #: Events that were dropped because the link was full or skipped.
     dropped: int = 0
     #: Events that came over the link and were neither delivered nor forwarded.
     false_positives: int = 0

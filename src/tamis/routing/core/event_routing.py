@@ -17,6 +17,7 @@ from tamis.errors import RemoteProtocolError
 from tamis.model.schema import Event
 from tamis.model.subscription import SubscriptionId
 from tamis.node.content import Content
+from tamis.node.core import Dropped
 from tamis.node.effects import Deliver, Effect, Link, Send
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
@@ -100,7 +101,7 @@ class EventRouting:
                 routes.refusals.append(self.refuse(routed.event, sender, *refusal))
                 continue
             for link in links:
-                if self.flow.is_dropping(link):
+                if self.flow.is_counting(link):
                     self.flow.gaps.add(link, routed.event.namespace, routed.event.id)
                     self._counters[link].dropped += 1
                     continue
@@ -110,7 +111,8 @@ class EventRouting:
                 self._counters[sender].false_positives += 1
             routes.routed.append(routed)
         for link, batch in going.items():
-            routes.sends.append(Send(link, m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))))
+            message = m.Publish(batch[0]) if len(batch) == 1 else m.PublishBatch(tuple(batch))
+            routes.sends.append(self.flow.send(link, message))
         routes.sends += self.flow.gaps.take_changes()
         return routes
 
@@ -127,11 +129,17 @@ class EventRouting:
             if any(interest.namespace == gap.namespace for interest in self.table.interests(client).values())
         ]
         for link in sorted({*self.flow.neighbours} - {sender}):
-            if self.flow.is_dropping(link):
+            if self.flow.is_counting(link):
                 self.flow.gaps.add(link, gap.namespace, gap.first, gap.count)
             else:
-                effects.append(Send(link, gap))
+                effects.append(self.flow.send(link, gap))
         return effects + self.flow.gaps.take_changes()
+
+    def drop(self, dropped: Dropped, link: Link) -> list[Effect]:
+        """Count the oldest messages of a link, which will not be sent; its neighbour gets their last confirmation."""
+        self._counters[link].dropped += self.flow.gaps.add_all(link, dropped.messages)
+        confirmations = [message for message in dropped.messages if isinstance(message, m.Confirm)]
+        return [*self.flow.gaps.take_changes(), *(Send(link, message) for message in confirmations[-1:])]
 
     def deliver(self, event: m.Published, readers: Readers, sender: Link, now: float) -> list[Effect]:
         """Return one copy for each client that has a live subscription among its readers, with the ids of all."""

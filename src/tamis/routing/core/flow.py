@@ -9,19 +9,26 @@ events that were under way. When it is half empty, everything resumes by itself 
 A neighbour is asked to pause because of links *other* than the one to it, so requests travel away from the full link,
 and in a tree no broker ever waits for itself.
 
-A link that *drops* refuses nothing and asks for no pause. While it is full, events are counted instead of sent, and the
-neighbour gets the count when the link is free (`tamis.routing.core.link_gaps`). A link that an operator *skips* is
-treated like that whether it is full or not, and nothing waits for the confirmations of its neighbour.
+A link that *drops* refuses nothing and asks for no pause. Its events are queued (`tamis.node.overflow`): when too many
+wait, the oldest are dropped and counted, and the neighbour gets the count before those that are left
+(`tamis.routing.core.link_gaps`). Gaps of other links and confirmations are queued with the events: they must not
+overtake them. A confirmation that did would make a subscription active too early, so that it could get an event of
+before and miss a later one (promise R12).
+
+While an operator *skips* a link, what is queued for it waits, nothing waits for the confirmations of its neighbour, and
+a link that does not drop counts its events instead of sending them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
+from typing import Any
 
 from tamis.errors import InvariantError
 from tamis.node import records
 from tamis.node.core import LinkFull
-from tamis.node.effects import Effect, Key, Link, Send
+from tamis.node.effects import Effect, Key, Link, Queue, Refill, Send
+from tamis.node.overflow import overflow_of
 from tamis.routing.core.link_gaps import LinkGaps
 from tamis.routing.messages import Pause, Resume
 from tamis.routing.rings import RingDetector
@@ -38,7 +45,7 @@ class Flow:
         self._neighbours = dict.fromkeys(neighbours)
         #: Which brokers are behind each link, and which links are refused because of that.
         self.rings = RingDetector("", {}) if rings is None else rings
-        #: The links that drop events while they are full; for the other links events are refused.
+        #: The links that drop their oldest events while they are full; for the other links events are refused.
         self._drops = frozenset(drops)
         self.gaps = LinkGaps()
         #: The links that an operator skips: no event is sent over them or refused because of them.
@@ -60,13 +67,20 @@ class Flow:
         """All links to other brokers."""
         return self._neighbours.keys()
 
-    def is_dropping(self, link: Link) -> bool:
-        """Whether events for a link are counted instead of sent.
+    def is_counting(self, link: Link) -> bool:
+        """Whether events for a link are counted instead of sent: it is skipped, and has no overflow."""
+        return link in self.skipped and link not in self._drops
 
-        This holds while a link is skipped. A link that drops counts from the first event while it is full until it is
-        free.
-        """
-        return link in self.skipped or (link in self._drops and (link in self.full or link in self.gaps.links))
+    @property
+    def dropping(self) -> Set[Link]:
+        """The links that have dropped events of which their neighbours do not know."""
+        return self._drops.intersection(self.gaps.links)
+
+    def send(self, link: Link, message: Any) -> Effect:
+        """Return the effect that sends a message which must keep its order among the events of a link."""
+        if link in self._drops:
+            return Queue(link, message, is_held=link in self.skipped)
+        return Send(link, message)
 
     def skip(self, link: Link, is_skipped: bool) -> list[Effect]:
         """Stop sending events over a link, or resume; on resuming its neighbour is sent the gaps."""
@@ -74,7 +88,13 @@ class Flow:
             self.skipped.add(link)
             return [records.SKIPPED.put(link, value=True), *self.settle()]
         self.skipped.discard(link)
-        return [records.SKIPPED.drop(link), *self.close_gaps(), *self.settle()]
+        return [records.SKIPPED.drop(link), *self.use_room(link), *self.settle()]
+
+    def use_room(self, link: Link) -> list[Effect]:
+        """Return the messages that report the gap of a link, and move what waits behind it into the outbox."""
+        if link in self.skipped:
+            return []
+        return [*self.gaps.close(link), *([Refill(link)] if link in self._drops else [])]
 
     def add(self, link: Link, *, drops: bool) -> list[Effect]:
         """Add a link."""
@@ -163,12 +183,11 @@ class Flow:
         self.pausing = {link for link in self._neighbours if records.PAUSING.find(stored, link)}
         self.gaps.restore(stored, self._neighbours)
         self.skipped = {link for link in self._neighbours if records.SKIPPED.find(stored, link)}
-        return self.settle()
-
-    def close_gaps(self) -> list[Effect]:
-        """Close the gaps of links that are not full; return the messages that report them."""
-        free = sorted(link for link in self.gaps.links if link not in self.full and link not in self.skipped)
-        return [effect for link in free for effect in self.gaps.close(link)]
+        numbered: list[Effect] = []
+        for link in self._neighbours.keys() - self._drops:  # of links that dropped in the earlier life
+            if records.OVERFLOW_END.find(stored, overflow_of(link)) is not None:
+                numbered += [*self.gaps.close(link), Refill(link, is_all=True)]
+        return [*numbered, *self.settle()]
 
     @property
     def _shut(self) -> Set[Link]:

@@ -1,13 +1,13 @@
-"""Events that were not sent because a link was full, by namespace: the policy ``drop`` of a link (promise G23).
+"""Events that were dropped because a link was full or skipped, by namespace (promise G23).
 
-The first event that is not sent opens a gap. While the gap is open no further event is sent on that link, so that it
-has one position among the events. When the link is free, its neighbour gets a `LinkGap`, tells its clients, and passes
+The first event that is dropped opens a gap. The events of a link are dropped from the oldest on, so the gap is before
+all that wait behind the outbox. When that moves on, the neighbour first gets a `LinkGap`, tells its clients, and passes
 it on: every event that a client behind the link may have missed is counted in the gaps that the client is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 from tamis.node import records
 from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.node.vocabulary import MAX_COUNT
-from tamis.routing.messages import EventId, LinkGap
+from tamis.routing.messages import EventId, LinkGap, Message, Publish
 from tamis.routing.policies import Policy
 
 __all__ = ["AddLink", "LinkGaps", "RemoveLink", "SkipLink"]
@@ -34,9 +34,8 @@ class SkipLink:
 class AddLink:
     """Add a link to a broker; ``record`` is the change that persists it.
 
-    ``drops`` says whether events are dropped while the link is full, ``namespaces`` are those that may cross it, None:
-    all. ``resent`` are messages that wait for the link ``dead`` and are sent over this one, too; ``gaps`` are those of
-    the dead link.
+    ``drops`` says whether the oldest events are dropped while the link is full, ``namespaces`` are those that may cross
+    it, None: all. ``resent`` are messages that wait for the link ``dead`` and are sent over this one, too.
     """
 
     link: Link
@@ -45,7 +44,6 @@ class AddLink:
     drops: bool = False
     namespaces: frozenset[str] | None = None
     resent: tuple[Any, ...] = ()
-    gaps: tuple[LinkGap, ...] = ()
     dead: Link = ""
 
 
@@ -71,7 +69,7 @@ class LinkGaps:
         return self._open.keys()
 
     def add(self, link: Link, namespace: str, first: EventId, count: int = 1) -> None:
-        """Count events of a namespace that are not sent; ``first`` is the first of them."""
+        """Count events of a namespace that are dropped; ``first`` is the first of them."""
         gaps = self._open.setdefault(link, {})
         open_gap = gaps.get(namespace)
         gaps[namespace] = (
@@ -80,6 +78,18 @@ class LinkGaps:
             else msgspec.structs.replace(open_gap, count=min(open_gap.count + count, MAX_COUNT))
         )
         self._changed.add((link, namespace))
+
+    def add_all(self, link: Link, messages: Iterable[Message]) -> int:
+        """Count the events of messages that are dropped, and those of gaps among them; return how many events it is."""
+        n = 0
+        for message in messages:
+            if isinstance(message, LinkGap):
+                self.add(link, message.namespace, message.first, message.count)
+            events = (message.event,) if isinstance(message, Publish) else getattr(message, "events", ())
+            for event in events:
+                self.add(link, event.namespace, event.id)
+            n += len(events)
+        return n
 
     def take_changes(self) -> list[Effect]:
         """Return the changes of gaps since the last call, to persist."""

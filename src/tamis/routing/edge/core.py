@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tamis.errors import RefusedError
@@ -32,7 +33,21 @@ from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Leave, Link, Persist, Send, Tell
+from tamis.node.effects import (
+    Again,
+    Answer,
+    Attach,
+    Deliver,
+    Effect,
+    Key,
+    Leave,
+    Link,
+    Persist,
+    Queue,
+    Refill,
+    Send,
+    Tell,
+)
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
@@ -420,12 +435,12 @@ class EdgeCore:
     def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         outgoing: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Persist | Answer | Tell | Attach | Leave | Again):
+            if isinstance(effect, Persist | Answer | Tell | Attach | Leave | Again | Refill):
                 outgoing.append(effect)
-            elif self.broker.is_neighbour(effect.link):
+            elif isinstance(effect, Queue) or self.broker.is_neighbour(effect.link):
                 crossing = self.borders.crossing(effect.link, effect.message)
                 if crossing is not None:
-                    outgoing.append(Send(effect.link, crossing))
+                    outgoing.append(replace(effect, message=crossing))
             elif isinstance(effect, Deliver):
                 narrowed = self.registry.fields.narrow(effect.link, effect.message)
                 delivery = effect if narrowed is effect.message else Deliver(effect.link, narrowed)

@@ -65,7 +65,7 @@ class LinkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ca_file: str = ""
     #: Whether the token may be sent unencrypted to another machine.
     insecure: bool = False
-    #: What happens to events that must cross while it is full: ``refuse`` them, or ``drop`` them with a gap record.
+    #: What happens to events that must cross while it is full: ``refuse`` them, or ``drop`` the oldest.
     when_full: Literal["refuse", "drop"] = "refuse"
     #: The namespaces whose subscriptions and events may cross; all when there are none.
     namespaces: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from tamis.node.effects import Link, Persist
 from tamis.node.frames import encode_frame
 from tamis.node.node import Node, Transaction
 from tamis.node.outbox import ReadOutbox
+from tamis.node.overflow import overflow_of
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Request, Shared
@@ -166,8 +167,8 @@ class BrokerMachine:
         except Exception as error:
             self.fail(error)
             raise
-        ends = [self.node.ends[link] for link in sorted(transaction.links) if link in self.node.ends]
-        marks = [(end, end.mark) for end in ends]
+        streams = map(self.node.find, sorted(transaction.links))
+        marks = [(stream, stream.mark) for stream in streams if stream is not None]
 
         def release() -> None:
             self._release(marks, transaction.words)
@@ -237,8 +238,7 @@ class BrokerMachine:
         """Forget a link, and what is kept for it; ``call`` is the step that does so, if more follows from it."""
         self.step((lambda node, now: node.detach(link, now)) if call is None else call, done)
         if link not in self.node.ends:
-            self._marks.pop(link, None)
-            self._memory.forget(link)
+            _forget_stream(self, link)
 
     def acknowledge(self, link: Link, number: int) -> None:
         """Take note that a client of this process has read everything up to a number."""
@@ -306,7 +306,7 @@ class BrokerMachine:
     def _release(self, marks: list[tuple[StreamEnd, Mark]], words: list[tuple[Link, m.Message]]) -> None:
         """Let leave what is durable now."""
         for end, mark in marks:
-            if self.node.ends.get(end.link) is end:  # not forgotten meanwhile
+            if self.node.find(end.link) is end:  # not forgotten meanwhile
                 self._marks[end.link] = mark
                 if (end.epoch, end.peer_epoch) == (mark.epoch, mark.peer_epoch):
                     self._memory.spill(end, mark.sent)
@@ -338,10 +338,16 @@ def _admit_neighbour(machine: BrokerMachine, link: Link) -> None:
         machine.step(lambda node, now: node.join(link, now).join(node.submit(Readmit(link), sender="", now=now)))
 
 
+def _forget_stream(machine: BrokerMachine, link: Link) -> None:
+    """Forget where the stream of a link that is gone stood, and what of it is in memory."""
+    machine._marks.pop(link, None)
+    for name in (link, overflow_of(link)):
+        machine._memory.forget(name)
+
+
 def _leave(machine: BrokerMachine, link: Link, reason: str) -> None:
     """Forget a stream that a step has ended, and close its connection."""
-    machine._marks.pop(link, None)
-    machine._memory.forget(link)
+    _forget_stream(machine, link)
     _log.warning("%s", reason)
     if link in machine.connections:
         machine.connections[link].close_for_now(reason)

@@ -65,7 +65,8 @@ def open_broker(config: BrokerConfig, store: Store | None = None) -> Driver:
     quota = Quota(config.max_link_messages, config.max_link_bytes)
     codec = Codec(m.encode, m.decode)
     backlogs, read = store.take_backlogs(), store.read_outbox
-    backlogs = {link: backlog for link, backlog in backlogs.items() if records.LINK.key(link) in stored}
+    heads = (records.LINK, records.OVERFLOW_END)
+    backlogs = {link: backlog for link, backlog in backlogs.items() if any(head.key(link) in stored for head in heads)}
     node = Node(edge, list(links), codec, epoch, stored, quota, ends, backlogs=backlogs, read=read)
     return Driver(node, store, LinkSet(config, links), min_free=config.min_free, traces=traces)
 

@@ -91,7 +91,8 @@ class LinkView:
         #: How many entries the neighbour has in our table.
         self.n_entries = 0 if self.ring else n_entries(broker.table, neighbour)
         self.is_skipped = neighbour in broker.flow.skipped
-        self.is_full = neighbour in broker.flow.full
+        #: Whether its outbox is full, or its overflow was and the neighbour does not know what was dropped.
+        self.is_full = neighbour in broker.flow.full or neighbour in broker.flow.dropping
         self.is_connected = neighbour in machine.connections
         #: What its searches for covers on the Z curve cost and brought; None: its policy makes none.
         self.searches = _searches(broker.table.summaries.get(neighbour, {}).values())
@@ -216,7 +217,7 @@ class BrokerView:
     def waiting_for(self, link: Link) -> int:
         """Return how many messages wait for a link; 0 for a link that does not exist."""
         end = self._machine.node.ends.get(link)
-        return 0 if end is None else len(end.outbox)
+        return 0 if end is None else len(end.outbox) + len(self._machine.node.overflows.waiting(link))
 
     @property
     def suspended(self) -> frozenset[Link]:

@@ -43,11 +43,8 @@ def add_link(machine: BrokerMachine, change: AddLink, by: Rights, done: Done, re
             return Transaction(answer=refusal)
         if problem := core.flow.rings.why_not_new(change.link, resend_from):
             return Transaction(answer=RefusedError(409, problem))
-        waiting = (
-            [message for message in node.waiting(resend_from) if isinstance(message, _RESENT)] if resend_from else []
-        )
-        gaps = core.flow.gaps.of(resend_from) if resend_from else []
-        added, n = replace(change, resent=tuple(waiting), gaps=tuple(gaps), dead=resend_from), _count(waiting)
+        waiting = _waiting(node, resend_from) if resend_from else []
+        added, n = replace(change, resent=tuple(waiting), dead=resend_from), _count(waiting)
         detail = f"{n:,} events of link {resend_from} are sent over it" if resend_from else ""
         transaction = node.join(change.link, now)
         transaction.join(node.submit(ChangeLink(added, by, detail), sender="", now=now))
@@ -66,7 +63,7 @@ def remove_link(machine: BrokerMachine, change: RemoveLink, by: Rights, done: Do
             return node.submit(ChangeLink(change, by), sender="", now=now).join(Transaction(answer=0))
         if not core.is_neighbour(change.link):
             return Transaction(answer=RefusedError(404, f"there is no link {change.link!r}"))
-        n = _count(node.waiting(change.link)) + sum(gap.count for gap in core.flow.gaps.of(change.link))
+        n = _count(_waiting(node, change.link))
         transaction = node.submit(ChangeLink(change, by, f"{n:,} events that waited are dropped"), sender="", now=now)
         transaction.join(node.part(change.link, now))
         transaction.answer = n
@@ -86,6 +83,13 @@ def _find_refusal(machine: BrokerMachine, link: Link) -> RefusedError | None:
     return None
 
 
+def _waiting(node: Node[EdgeCore], link: Link) -> list[Any]:
+    """Return what another link may carry of what waits for a link, and its gap, which is before the overflow."""
+    outbox, overflow = node.waiting(link)
+    messages = [*outbox, *node.core.broker.flow.gaps.of(link), *overflow]
+    return [message for message in messages if isinstance(message, _RESENT)]
+
+
 def _count(messages: Iterable[Any]) -> int:
     """Return how many events the messages carry, or report as missed."""
     return sum(
@@ -95,5 +99,4 @@ def _count(messages: Iterable[Any]) -> int:
         if isinstance(message, m.LinkGap)
         else 1
         for message in messages
-        if isinstance(message, _RESENT)
     )

@@ -294,7 +294,7 @@ class BrokerSimulator(Simulator):
     def _keep_ticking(self, host: BrokerHost) -> None:
         """Tick, as the driver does every second, when that can change something."""
         expiry = host.edge.broker.expiry.first
-        has_gaps = bool(host.edge.backlogs.gaps or host.edge.broker.flow.gaps.links)
+        has_gaps = bool(host.edge.backlogs.gaps)
         if host.has_tick or not (has_gaps or expiry is not None):
             return
         seconds = 1.0 if expiry is None else max(1e-3, expiry / 1e6 - self.now - host.skew + 1e-3)

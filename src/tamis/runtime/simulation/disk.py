@@ -10,6 +10,10 @@ from tamis.node.outbox import Backlog
 
 __all__ = ["SimulatedDisk"]
 
+#: The kinds of records that are messages of streams, and those that head the streams.
+_MESSAGES = (records.OUT.name, records.OVERFLOW.name)
+_HEADS = (records.LINK.name, records.OVERFLOW_END.name)
+
 
 class SimulatedDisk:
     """The same promises as `tamis.runtime.stores.protocol.Store`: all changes of a commit or none, and replays."""
@@ -25,9 +29,11 @@ class SimulatedDisk:
         """Make changes durable."""
         for change in changes:
             kind = change.key[0]
-            if kind == "out" and change.value is not None:
+            if kind in _MESSAGES and change.value is not None:
                 self._append(change.key[1], int(change.key[2]), change.value)
-            elif kind == "link" and change.value is None:
+            elif kind == records.OVERFLOW.name:
+                self._streams[change.key[1]].pop(int(change.key[2]))
+            elif kind in _HEADS and change.value is None:
                 self._streams.pop(change.key[1], None)
             elif kind in ("audit", "activity") and change.value is not None:
                 self.audit[int(change.key[1])] = change.value
@@ -46,13 +52,13 @@ class SimulatedDisk:
 
     def load(self) -> dict[Key, bytes]:
         """Return everything but messages."""
-        return {key: value for key, value in self.state.items() if key[0] != records.OUT.name}
+        return {key: value for key, value in self.state.items() if key[0] not in _MESSAGES}
 
     def backlogs(self) -> dict[Link, Backlog]:
         """Return what waits for links."""
         backlogs: dict[Link, Backlog] = {}
-        waiting = sorted((link, int(number), len(body)) for (link, number), body in records.OUT.items(self.state))
-        for link, number, size in waiting:
+        keys = (key for key in self.state if key[0] in _MESSAGES)
+        for link, number, size in sorted((key[1], int(key[2]), len(self.state[key])) for key in keys):
             backlogs.setdefault(link, Backlog(number - 1)).sizes.append(size)
         return backlogs
 

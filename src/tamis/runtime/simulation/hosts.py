@@ -9,6 +9,7 @@ from tamis.errors import LocalProtocolError
 from tamis.node import records
 from tamis.node.cursor import Cursor
 from tamis.node.effects import Key, Link, Persist
+from tamis.node.outbox import Outbox
 from tamis.node.stream import Ends, Quota, Window
 from tamis.routing.edge.core import EdgeCore
 from tamis.routing.edge.rights import Rights
@@ -94,6 +95,12 @@ class BrokerHost:
         if self.machine is None:
             raise LocalProtocolError(f"{self.name!r} is down; restart it first")
         return self.machine.node.ends
+
+    def overflow(self, link: Link) -> Outbox:
+        """Return what waits behind the outbox of a link."""
+        if self.machine is None:
+            raise LocalProtocolError(f"{self.name!r} is down; restart it first")
+        return self.machine.node.overflows.waiting(link)
 
 
 @dataclass(eq=False)

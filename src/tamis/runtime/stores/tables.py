@@ -4,7 +4,7 @@ A record goes into the table that the `RecordForm` of its kind names (`tamis.nod
 under keys; ``outbox`` the messages of each stream by number; ``audit`` and ``activity`` sealed logs
 (`tamis.runtime.stores.audit_log`).
 A message that was acknowledged is not deleted at once: the *floor* of its link moves over it, and `trim` deletes it
-when its retention is over. Until then it can be replayed (promise G10).
+when its retention is over. Until then it can be replayed (promise G10). What leaves an overflow is deleted at once.
 
 Nothing is trusted (G14). Each record carries a CRC, ``state`` has books (`tamis.runtime.stores.books`), and what waits
 in an outbox has no holes (`tamis.runtime.stores.messages`). Whatever does not agree raises `StoreError`, and nothing is
@@ -69,6 +69,8 @@ class CommitBatch:
         #: Bytes of the messages that the floors move over.
         self.grown: dict[Link, int] = {}
         self.restarted: set[Link] = set()
+        #: Streams whose messages are deleted when the floor moves over them.
+        self.unretained: set[Link] = set()
         #: Links that are no more, with all that was kept for a replay.
         self.forgotten: set[Link] = set()
         self.crcs: dict[bytes, int | None] = {}
@@ -85,6 +87,8 @@ class CommitBatch:
                 self.forgotten.add(change.key[1])
         elif kind.form is RecordForm.STREAM:
             self._take_message(change)
+            if not kind.is_retained:
+                self.unretained.add(change.key[1])
         elif change.value is not None:
             self.deeds.append((kind.name, int(change.key[1]), change.value))
 
@@ -103,7 +107,10 @@ class CommitBatch:
 
     def write(self, db: Database) -> None:
         """Write the rows within a transaction; the same batch may be written again when that was rolled back."""
-        self.grown = self.tables.retention.measure(db, self.floors)
+        retained = {link: floor for link, floor in self.floors.items() if link not in self.unretained}
+        self.grown = self.tables.retention.measure(db, retained)
+        passed = [(link, floor) for link, floor in self.floors.items() if link in self.unretained]
+        db.executemany("DELETE FROM outbox WHERE link = ? AND number <= ?", passed)
         self.floors |= dict.fromkeys(self.forgotten, 0)
         for link, floor in self.floors.items():
             record = records.FLOOR.drop(link) if link in self.forgotten else records.FLOOR.put(link, value=floor)

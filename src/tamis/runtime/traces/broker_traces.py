@@ -14,14 +14,16 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tamis.errors import RemoteProtocolError
 from tamis.node import records
-from tamis.node.effects import Answer, Deliver, Effect, Key, Link, Persist, Send, Tell
+from tamis.node.core import Dropped
+from tamis.node.effects import Answer, Deliver, Effect, Key, Link, Persist, Queue, Send, Tell
 from tamis.node.frames import Frame
+from tamis.node.overflow import link_of
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.edge.requests import Accepted, Disconnect, Post, Posts, Rejection, StaleDraftError
@@ -82,17 +84,26 @@ class _Readers:
         self.links: list[Link] = []
 
 
+class _Body(NamedTuple):
+    """A message that was queued for a link; the number that it will have is not known yet."""
+
+    link: Link
+    body: bytes
+
+
 class _Waiting:
     """Spans of messages that wait for an acknowledgement, by the record of the message, the oldest first."""
 
     def __init__(self) -> None:
-        self._spans: dict[Key, list[Span]] = {}
+        self._spans: dict[Key | _Body, list[Span]] = {}
+        #: Messages that wait in overflows, by their records there.
+        self._overflow: dict[Key, _Body] = {}
         self._count = 0
 
-    def put(self, link: Link, number: int, spans: list[Span]) -> None:
-        """Let the spans of a message wait."""
+    def put(self, key: Key | _Body, spans: list[Span]) -> None:
+        """Let the spans of a message wait; one that is queued is known by its body until it has a number."""
         if spans:
-            self._spans[records.OUT.key(link, str(number))] = spans
+            self._spans[key] = spans
             self._count += len(spans)
 
     def take_settled(self, changes: Sequence[Persist]) -> list[tuple[Span, str]]:
@@ -102,10 +113,27 @@ class _Waiting:
         removed = {change.key[1] for change in changes if change.value is None and change.key[0] == records.LINK.name}
         settled: list[tuple[Span, str]] = []
         for change in changes:
-            if change.value is None and change.key in self._spans:
+            if change.value is not None:
+                self._follow(change.key, change.value)
+                continue
+            body = self._overflow.pop(change.key, None)
+            if body is not None and body in self._spans:
+                for span in self._take(body):
+                    span.is_error = True
+                    settled.append((span, "dropped"))
+            elif change.key in self._spans:
                 outcome = "dropped" if change.key[1] in removed else "acknowledged"
                 settled += [(span, outcome) for span in self._take(change.key)]
         return settled
+
+    def _follow(self, key: Key, value: bytes) -> None:
+        """Note where a queued message is now: in an overflow, or numbered in the outbox."""
+        if key[0] == records.OVERFLOW.name:
+            body = _Body(link_of(key[1]), value)
+            if body in self._spans:
+                self._overflow[key] = body
+        elif key[0] == records.OUT.name and (spans := self._spans.pop(_Body(key[1], value), None)) is not None:
+            self._spans[key] = spans
 
     def take_old(self, before: int) -> list[Span]:
         """Return spans that began before a moment, and the oldest of too many."""
@@ -117,7 +145,7 @@ class _Waiting:
             old += self._take(key)
         return old
 
-    def _take(self, key: Key) -> list[Span]:
+    def _take(self, key: Key | _Body) -> list[Span]:
         spans = self._spans.pop(key)
         self._count -= len(spans)
         return spans
@@ -214,9 +242,13 @@ class BrokerTraces:
             if isinstance(effect, Send | Deliver):
                 end = step.ends.get(effect.link)
                 numbers[effect.link] = numbers.get(effect.link, 0 if end is None else end.sent) + 1
-                self._note_sent(effect, numbers[effect.link], step.end, readers)
+                key = records.OUT.key(effect.link, str(numbers[effect.link]))
+                self._waiting.put(key, self._spans_of(effect, step.end, readers))
+            elif isinstance(effect, Queue):
+                body = _Body(effect.link, m.encode(effect.message))
+                self._waiting.put(body, self._spans_of(effect, step.end, readers))
             elif isinstance(effect, Persist) and effect.key[0] in _first_decoders:
-                self._note_gap(effect, step.end)
+                self._note_gap(effect, step.end, has_span=isinstance(step.message, Dropped))
         if arrivals and step.is_whole:  # events that no subscription matches were matched, too
             for event, _ in arrivals:
                 readers.setdefault(event.id, _Readers(event))
@@ -277,15 +309,15 @@ class BrokerTraces:
                     else:
                         yield m.Published(id, post.namespace, b""), span
 
-    def _note_sent(self, effect: Send | Deliver, number: int, start: int, readers: dict[m.EventId, _Readers]) -> None:
-        """Begin the spans of a message with events that was put on a link."""
+    def _spans_of(self, effect: Send | Queue | Deliver, start: int, readers: dict[m.EventId, _Readers]) -> list[Span]:
+        """Return the new spans of a message that was put on a link, one for each event."""
         message, link = effect.message, effect.link
         if isinstance(message, m.Delivery):
             events: Sequence[m.Published] = (message.event,)
         elif isinstance(message, m.Publish | m.PublishBatch):
             events = (message.event,) if isinstance(message, m.Publish) else message.events
         else:
-            return
+            return []
         spans = []
         for event in events:
             if not (trace_id := self._make.trace_id(event.id)):
@@ -299,7 +331,7 @@ class BrokerTraces:
                 span = self._make.hop(event.id, event.namespace, trace_id, link, start)
                 event_readers.links.append(link)
             spans.append(span)
-        self._waiting.put(link, number, spans)
+        return spans
 
     def _note_match(self, readers: _Readers, step: TracedCall) -> None:
         event, n_subscriptions, links = readers.event, readers.subscriptions, readers.links
@@ -309,8 +341,11 @@ class BrokerTraces:
             span.attributes |= {"tamis.subscriptions": n_subscriptions, "tamis.neighbours": ", ".join(links)}
             self._sink.add(span.finish(step.end, "matched" if n_subscriptions or links else "no reader"))
 
-    def _note_gap(self, record: Persist, moment: int) -> None:
-        """Note the first event that a suspended client or a full link misses; later ones are only counted."""
+    def _note_gap(self, record: Persist, moment: int, *, has_span: bool) -> None:
+        """Note the first event that a suspended client or a skipped link misses; later ones are only counted.
+
+        Events that were dropped from an overflow have spans already.
+        """
         kind, link, *namespace = record.key
         if record.value is None:
             self._gaps.pop(record.key, None)
@@ -319,7 +354,7 @@ class BrokerTraces:
         if self._gaps.get(record.key) == first:
             return
         self._gaps[record.key] = first
-        if trace_id := self._make.trace_id(first):
+        if not has_span and (trace_id := self._make.trace_id(first)):
             is_client = kind == records.GAP.name
             make = self._make.delivery if is_client else self._make.hop
             span = make(first, "".join(namespace), trace_id, link, moment)
