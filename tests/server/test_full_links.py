@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import tamis
 from tamis.cli.main import app
 from tamis.errors import RefusedError
+from tamis.runtime.disk.checking import check_files
 from tests.server.processes import a_line, ask, wait_until
 
 
@@ -47,6 +48,8 @@ def test_a_link_that_drops_refuses_nothing_and_delivers_the_newest_behind_the_ga
         far.kill()
         assert {near_publishes(near.url, n) for n in range(60)} == {200}
         near.kill()  # what waits and what was counted is on disk
+        checked = check_files(tmp_path / "a" / "data")
+        assert checked.messages >= 18
         near.start().wait_until_ready()
         assert {near_publishes(near.url, n) for n in range(60, 80)} == {200}
         far.start().wait_until_ready()

@@ -6,13 +6,14 @@ returned. The simulator and the network drive the same core, so what is proved i
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tamis.node.effects import Effect, Key, Link
 
-__all__ = ["Core", "Dropped", "LinkFree", "LinkFull", "LinkRoom", "LinkUp", "Word"]
+__all__ = ["Core", "Dropped", "LinkFree", "LinkFull", "LinkRoom", "LinkUp", "Story", "Word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,28 @@ class Word:
     """An unnumbered message of the other end of a link; it may be repeated, or be lost."""
 
     message: Any
+
+
+class Story:
+    """The last ``length`` messages that a core handled, for error reports; they are formatted only when it is read.
+
+    >>> story = Story(2)
+    >>> for step in ("a", "b", "c"):
+    ...     story.note(1.5, "alice", step)
+    >>> story.lines()
+    ["at 1.500 from alice: 'b'", "at 1.500 from alice: 'c'"]
+    """
+
+    def __init__(self, length: int = 50) -> None:
+        self._steps: deque[tuple[float, str, object]] = deque(maxlen=length)
+
+    def note(self, now: float, sender: str, message: object) -> None:
+        """Record a message."""
+        self._steps.append((now, sender, message))
+
+    def lines(self) -> list[str]:
+        """Return the steps as text, the oldest first."""
+        return [f"at {now:.3f} from {sender}: {message!r}" for now, sender, message in self._steps]
 
 
 class Core(Protocol):

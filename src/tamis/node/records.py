@@ -45,8 +45,7 @@ class RecordForm(enum.Enum):
 
     #: One value under each key, in the table ``state``.
     VALUE = "state"
-    #: Numbered messages without holes, in the table ``outbox``; a removed one stays readable for its retention, if
-    #: its kind has one.
+    #: Numbered messages without holes, in the table ``outbox``; a removed one may stay readable for its retention.
     STREAM = "outbox"
     #: Numbered lines that are only ever appended, each sealed with the one before, in the table of the kind's name.
     LOG = "audit, activity"
@@ -173,7 +172,8 @@ class Kind(Generic[Value]):
     """One kind of record.
 
     ``parts`` name the parts of a key after the kind. A kind with a ``stream_end`` heads the stream of its link: that
-    function returns the number of the last message, and when the record is removed the stream ends.
+    function returns the number of the last message, and when the record is removed the stream ends. Removed messages
+    of a stream stay for their retention if it ``is_retained``.
 
     >>> NUMBER.put("east", value=7)
     Persist(key=('number', 'east'), value=b'7')
@@ -188,7 +188,6 @@ class Kind(Generic[Value]):
     holds: str
     form: RecordForm = RecordForm.VALUE
     stream_end: Callable[[Value], int] | None = None
-    #: Whether messages of a stream stay for their retention after they were removed.
     is_retained: bool = True
 
     def key(self, *parts: str) -> Key:
@@ -252,30 +251,21 @@ OUT = Kind(
     RecordForm.STREAM,
 )
 OVERFLOW_END = Kind(
-    "overflow_end",
-    ("overflow",),
-    _NUMBER,
-    "node/overflow.py",
-    "the number of the last message that came into the overflow of a link; `o:north` is the overflow of link `north`",
-    stream_end=lambda number: number,
+    "overflow_end", ("link",), _NUMBER, "node/overflow.py", "the last number of an overflow", stream_end=int
 )
 OVERFLOW = Kind(
     "overflow",
-    ("overflow", "number"),
+    ("link", "number"),
     _struct("MessagePack of a message (`routing/messages.py`)"),
     "node/overflow.py",
-    "a message that waits behind the outbox of a link; deleted at once when it moves there, or is dropped",
+    "a message behind the outbox of a link; deleted at once when it leaves. `o:north` is the overflow of link `north`",
     RecordForm.STREAM,
     is_retained=False,
 )
 FORMER = Kind(
     "former",
     ("link",),
-    Layout(
-        _TWO_NUMBERS.words,
-        lambda former: b"%d %d" % former,
-        lambda value: Former(*_TWO_NUMBERS.decode(value)),
-    ),
+    Layout(_TWO_NUMBERS.words, _TWO_NUMBERS.encode, lambda value: Former(*_TWO_NUMBERS.decode(value))),
     "node/node.py",
     "the life of this broker that the other end of a link knows, and the last message of it that the disk had when it "
     "was restored from a backup; deleted when the other end has answered",

@@ -23,8 +23,8 @@ from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import DuplicateSubscriptionError, InvariantError, LocalProtocolError, RemoteProtocolError
 from tamis.model.schema import Event
 from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
+from tamis.node.core import Story
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
-from tamis.node.story import Story
 from tamis.overlay import messages as m
 from tamis.overlay.event_book import EventBook
 from tamis.overlay.measures import hull

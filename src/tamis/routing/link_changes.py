@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tamis.node import records
-from tamis.node.core import Word
+from tamis.node.core import Dropped, LinkRoom, Word
 from tamis.node.effects import Again, Effect, Key, Leave, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
@@ -33,6 +33,8 @@ def link_handlers(core: BrokerCore) -> dict[type, Callable[[Any, Link, float], l
         RemoveLink: lambda message, sender, now: _remove(core, message),
         Readmit: lambda message, sender, now: _readmit(core, message, now),
         Word: lambda message, sender, now: _take_word(core, message, sender),
+        LinkRoom: lambda message, sender, now: core.flow.use_room(sender),
+        Dropped: lambda message, sender, now: core.events.drop(message, sender),
         Connected: lambda message, sender, now: _connect(core, message, sender),
     }
 
@@ -111,5 +113,5 @@ def _refuse(core: BrokerCore, changed: Link = "") -> list[Effect]:
 
 
 def _readmit(core: BrokerCore, message: Readmit, now: float) -> list[Effect]:
-    policy, drops = core.flow.rings.policies[message.link], core.flow.drops(message.link)
+    policy, drops = core.flow.rings.policies[message.link], message.link in core.flow.drops
     return _add(core, AddLink(message.link, policy, records.SPOKEN.drop(message.link), drops), now)

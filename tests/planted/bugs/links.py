@@ -49,8 +49,8 @@ BUGS = [
         "events_overtake_a_gap",
         "routing/core/flow",
         "What waits behind an outbox is sent before the gap in front of it.",
-        "return [*self.gaps.close(link), *([Refill(link)] if link in self._drops else [])]",
-        "return [*([Refill(link)] if link in self._drops else []), *self.gaps.close(link)]",
+        "return [*self.gaps.close(link), *([Refill(link)] if link in self.drops else [])]",
+        "return [*([Refill(link)] if link in self.drops else []), *self.gaps.close(link)]",
         (f"{GAPS}::test_a_gap_is_told_after_a_crash_and_before_what_waits",),
     ),
     Bug(

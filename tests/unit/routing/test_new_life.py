@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tamis.node import records
 from tamis.node.effects import Persist
+from tamis.node.overflow import overflow_of
 from tamis.node.stream import CLIENT_EPOCH
 from tamis.routing import messages as m
 from tamis.routing.edge.link_names import http_link
+from tamis.routing.former_neighbours import forget_neighbours
 from tamis.routing.new_life import begin_new_life
 from tamis.routing.policies import find_policy
 from tamis.routing.rings import RingDetector
@@ -21,9 +23,11 @@ def test_a_subscription_that_was_sent_nothing_gets_its_gap() -> None:
         records.INTEREST.put("east", "k", value=b""),
         records.LINK.put(busy, value=records.LinkPosition(CLIENT_EPOCH, 0, 4)),
         records.LINK.put("east", value=records.LinkPosition(3, 0, 4)),
+        records.OVERFLOW_END.put(overflow_of("east"), value=2),
     ]
     stored = {change.key: change.value for change in changes if change.value is not None}
     begun = {change.key: change.value for change in begin_new_life(stored, ["east"], epoch=9, since=5)}
+    assert not [key for key in begun if key[0] == "overflow_end"]  # what waits for a neighbour is kept
     assert {key for key in begun if key[0] == "out"} == {("out", quiet, "1"), ("out", busy, "5")}
     records_of_links = {link: records.LINK.layout.decode(value) for (kind, link), value in _links(begun).items()}
     assert records_of_links == {
@@ -50,3 +54,9 @@ def test_a_replaced_link_stays_replaced_and_all_else_about_neighbours_is_forgott
     again = RingDetector("me", {link: find_policy("covering") for link in ("east", "west")})
     again.restore(stored, now=2.0)
     assert "replaced by 'west'" in again.why_not("east")
+
+
+def test_what_waits_for_a_former_neighbour_is_forgotten_also_if_it_never_came() -> None:
+    changes = [records.OVERFLOW_END.put(overflow_of(link), value=2) for link in ("east", "west")]
+    stored = {change.key: change.value or b"" for change in changes}
+    assert forget_neighbours(stored, ["east"], epoch=1) == [records.OVERFLOW_END.drop(overflow_of("west"))]

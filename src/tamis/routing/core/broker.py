@@ -32,9 +32,8 @@ from tamis.engine.shelf import Merging
 from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisError
 from tamis.node import records
 from tamis.node.content import Content
-from tamis.node.core import Dropped, LinkFree, LinkFull, LinkRoom, LinkUp
+from tamis.node.core import LinkFree, LinkFull, LinkUp, Story
 from tamis.node.effects import Again, Effect, Key, Link, Send
-from tamis.node.story import Story
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
@@ -119,8 +118,6 @@ class BrokerCore:
             LinkUp: self._link_up,
             LinkFull: lambda message, sender, now: self.flow.fill(sender, message),
             LinkFree: self._link_free,
-            LinkRoom: lambda message, sender, now: self.flow.use_room(sender),
-            Dropped: lambda message, sender, now: self.events.drop(message, sender),
             m.Tick: self._tick,
         }
 

@@ -46,7 +46,7 @@ class Flow:
         #: Which brokers are behind each link, and which links are refused because of that.
         self.rings = RingDetector("", {}) if rings is None else rings
         #: The links that drop their oldest events while they are full; for the other links events are refused.
-        self._drops = frozenset(drops)
+        self.drops = frozenset(drops)
         self.gaps = LinkGaps()
         #: The links that an operator skips: no event is sent over them or refused because of them.
         self.skipped: set[Link] = set()
@@ -69,16 +69,11 @@ class Flow:
 
     def is_counting(self, link: Link) -> bool:
         """Whether events for a link are counted instead of sent: it is skipped, and has no overflow."""
-        return link in self.skipped and link not in self._drops
-
-    @property
-    def dropping(self) -> Set[Link]:
-        """The links that have dropped events of which their neighbours do not know."""
-        return self._drops.intersection(self.gaps.links)
+        return link in self.skipped and link not in self.drops
 
     def send(self, link: Link, message: Any) -> Effect:
         """Return the effect that sends a message which must keep its order among the events of a link."""
-        if link in self._drops:
+        if link in self.drops:
             return Queue(link, message, is_held=link in self.skipped)
         return Send(link, message)
 
@@ -94,12 +89,12 @@ class Flow:
         """Return the messages that report the gap of a link, and move what waits behind it into the outbox."""
         if link in self.skipped:
             return []
-        return [*self.gaps.close(link), *([Refill(link)] if link in self._drops else [])]
+        return [*self.gaps.close(link), *([Refill(link)] if link in self.drops else [])]
 
     def add(self, link: Link, *, drops: bool) -> list[Effect]:
         """Add a link."""
         self._neighbours[link] = None
-        self._drops = self._drops | {link} if drops else self._drops - {link}
+        self.drops = self.drops | {link} if drops else self.drops - {link}
         return self.settle()
 
     def remove(self, link: Link) -> list[Effect]:
@@ -111,10 +106,6 @@ class Flow:
         self.pausing.discard(link)
         flags = [kind.drop(link) for kind in (records.SKIPPED, records.PAUSED, records.PAUSING)]
         return [*flags, *self.gaps.forget(link), *self.settle()]
-
-    def drops(self, link: Link) -> bool:
-        """Whether a link drops events while it is full."""
-        return link in self._drops
 
     @property
     def has_neighbours(self) -> bool:
@@ -130,7 +121,7 @@ class Flow:
         for link in links:
             if link not in self._shut:
                 continue
-            if link in self.full and link not in self._drops:
+            if link in self.full and link not in self.drops:
                 waiting = self.full[link]
                 reason = f"{waiting.messages:,} messages ({waiting.bytes:,} bytes) wait for the way to {link!r}"
                 return link, f"{reason}; publish it again later"
@@ -184,7 +175,7 @@ class Flow:
         self.gaps.restore(stored, self._neighbours)
         self.skipped = {link for link in self._neighbours if records.SKIPPED.find(stored, link)}
         numbered: list[Effect] = []
-        for link in self._neighbours.keys() - self._drops:  # of links that dropped in the earlier life
+        for link in self._neighbours.keys() - self.drops:  # of links that dropped in the earlier life
             if records.OVERFLOW_END.find(stored, overflow_of(link)) is not None:
                 numbered += [*self.gaps.close(link), Refill(link, is_all=True)]
         return [*numbered, *self.settle()]
@@ -192,7 +183,7 @@ class Flow:
     @property
     def _shut(self) -> Set[Link]:
         """The links for which events are refused."""
-        return ((self.full.keys() - self._drops) | self.paused.keys()) - self.skipped
+        return ((self.full.keys() - self.drops) | self.paused.keys()) - self.skipped
 
     def check_invariants(self) -> None:
         """Raise `InvariantError` unless exactly the right neighbours were asked to pause."""

@@ -33,21 +33,7 @@ from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp
-from tamis.node.effects import (
-    Again,
-    Answer,
-    Attach,
-    Deliver,
-    Effect,
-    Key,
-    Leave,
-    Link,
-    Persist,
-    Queue,
-    Refill,
-    Send,
-    Tell,
-)
+from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Queue, Send, Tell
 from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
@@ -435,7 +421,7 @@ class EdgeCore:
     def _outgoing(self, effects: list[Effect], now: float) -> list[Effect]:
         outgoing: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, Persist | Answer | Tell | Attach | Leave | Again | Refill):
+            if not isinstance(effect, Send | Queue | Deliver):
                 outgoing.append(effect)
             elif isinstance(effect, Queue) or self.broker.is_neighbour(effect.link):
                 crossing = self.borders.crossing(effect.link, effect.message)

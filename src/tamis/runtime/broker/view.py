@@ -92,7 +92,9 @@ class LinkView:
         self.n_entries = 0 if self.ring else n_entries(broker.table, neighbour)
         self.is_skipped = neighbour in broker.flow.skipped
         #: Whether its outbox is full, or its overflow was and the neighbour does not know what was dropped.
-        self.is_full = neighbour in broker.flow.full or neighbour in broker.flow.dropping
+        self.is_full = neighbour in broker.flow.full or (
+            neighbour in broker.flow.drops and neighbour in broker.flow.gaps.links
+        )
         self.is_connected = neighbour in machine.connections
         #: What its searches for covers on the Z curve cost and brought; None: its policy makes none.
         self.searches = _searches(broker.table.summaries.get(neighbour, {}).values())

@@ -151,8 +151,9 @@ class _Check:
         links = {link for (link,), _ in records.LINK.items(stored)}
         # A subscription has a cursor from the first message on.
         resting = {key[1] for key in stored if key[0] == records.INTEREST.name and is_http_link(key[1])}
-        self._check_links(stored, links | resting)
-        self._check_messages(stored, links | {name for (name,), _ in records.OVERFLOW_END.items(stored)})
+        overflows = {name for (name,), _ in records.OVERFLOW_END.items(stored)}
+        self._check_links(stored, links | resting | overflows)
+        self._check_messages(stored, links | overflows)
         audit = AuditLog(self._path)
         self._reading(lambda: audit.load(self._db))
         return Checked(
