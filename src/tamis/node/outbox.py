@@ -100,7 +100,7 @@ class Outbox:
     def bodies(self, link: Link, read: ReadOutbox, most: int | None = None) -> Iterator[bytes]:
         """Yield the bodies of waiting messages, from disk if they are not in memory; all of them, or the first few.
 
-        With ``most`` no more than so many are read from disk at once; further ones may follow.
+        At most ``most`` of them are read from disk at once; further ones may follow.
         """
         number = self.acknowledged
         while number < self.last and number + 1 not in self._bodies:
