@@ -111,7 +111,7 @@ def test_the_screen_names_what_changed_and_both_seeds(steered: Experiment, tmp_p
     run(steered, tmp_path / "b", NOT_HELD, seed=7)
     code, [shown] = command(tmp_path)
     assert code == 1
-    for words in ("seed 0", "seed 7", "MUST NOT CHANGE", "1 claims, 1 changed, 1 of them were decided before"):
+    for words in ("seed 0", "seed 7", "MUST NOT CHANGE", "1 claims, 1 changed that were decided"):
         assert words in shown[""]
 
 
@@ -145,6 +145,7 @@ def test_a_claim_without_rows_is_not_repeated(steered: Experiment, tmp_path: Pat
         ("T2", True, False),
     ]
     assert not comparison.repeats
+    assert "2 claims, 2 without a verdict in one run" in command(tmp_path)[1][0][""]
 
 
 def test_what_cannot_be_compared_is_refused(steered: Experiment, tmp_path: Path) -> None:

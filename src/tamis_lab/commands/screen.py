@@ -62,12 +62,27 @@ def show_comparison(comparison: RunComparison) -> None:
     table = make_table("claim", "first", "second", "")
     for each in changed:
         verdicts = ("no verdict" if finding is None else str(finding.verdict) for finding in (each.first, each.second))
-        table.add_row(each.claim, *verdicts, "was undecided" if each.allowed else "MUST NOT CHANGE")
+        table.add_row(each.claim, *verdicts, _remark(each))
     if changed:
         console.print(table)
     for each in changed:
         for name, finding in (("first", each.first), ("second", each.second)):
             if finding is not None:
                 console.say(f"{each.claim} {name}, {finding.verdict}: {finding.why}", "dim")
-    wrong = sum(not each.allowed for each in changed)
-    console.say(f"{len(comparison.claims)} claims, {len(changed)} changed, {wrong} of them were decided before", "bold")
+    remarks = Counter(_remark(each) for each in changed)
+    parts = [f"{count} {_SUMMARY[remark]}" for remark, count in remarks.items()]
+    console.say(", ".join([f"{len(comparison.claims)} claims", *(parts or ["no verdict changed"])]), "bold")
+
+
+def _remark(comparison: ClaimComparison) -> str:
+    if comparison.first is None or comparison.second is None:
+        return "not judged in both"
+    return "was undecided" if comparison.allowed else "MUST NOT CHANGE"
+
+
+#: What the last line says of the claims with a remark.
+_SUMMARY: Final = {
+    "not judged in both": "without a verdict in one run",
+    "was undecided": "changed that were undecided",
+    "MUST NOT CHANGE": "changed that were decided",
+}
