@@ -20,7 +20,7 @@ import pyarrow as pa
 import tamis
 from tamis_bench.timing import Effort
 
-__all__ = ["SYSTEMS", "RuleWork", "TextRow", "measure_text", "text_filters", "text_work"]
+__all__ = ["SYSTEMS", "RuleWork", "TextMeasurement", "measure_text", "text_filters", "text_work"]
 
 #: Systems by name, with the package that each needs.
 SYSTEMS: Final = {
@@ -37,7 +37,7 @@ _SYLLABLES: Final = ("ex", "po", "sh", "cmd", "ru", "ndl", "reg", "svc", "net", 
 
 
 @dataclass(frozen=True)
-class TextRow:
+class TextMeasurement:
     """One measurement: patterns, fields of an event, events per second, seconds to build, bytes per pattern."""
 
     system: str
@@ -66,7 +66,9 @@ class RuleWork:
         return pa.table({name: [event[name] for event in self.events] for name in self.events[0]})
 
 
-def measure_text(sizes: Sequence[int], fields: int, systems: Sequence[str], effort: Effort) -> Iterator[TextRow]:
+def measure_text(
+    sizes: Sequence[int], fields: int, systems: Sequence[str], effort: Effort
+) -> Iterator[TextMeasurement]:
     """Measure systems on workloads of some sizes; one that is not installed is left out.
 
     Raises `AssertionError` when the answers of tamis on a sample differ from those of Python's `re`.
@@ -113,8 +115,8 @@ def _best(call: Callable[[], object], effort: Effort) -> float:
 
 def _row(
     system: str, work: RuleWork, fields: int, n: int, seconds: float, build: float, size: float | None = None
-) -> TextRow:
-    return TextRow(system, 2 * len(work.literals), fields, n / seconds, build, size)
+) -> TextMeasurement:
+    return TextMeasurement(system, 2 * len(work.literals), fields, n / seconds, build, size)
 
 
 def _engine(work: RuleWork) -> tuple[tamis.Engine, float]:
@@ -135,7 +137,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("_", "\\_")
 
 
-def _tamis(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _tamis(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     engine, build = _engine(work)
     table = work.table
     _check(engine, work)
@@ -144,7 +146,7 @@ def _tamis(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("tamis", work, fields, len(work.events), seconds, build, size)
 
 
-def _tamis_single(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _tamis_single(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     engine, build = _engine(work)
     some = work.events[:200]
     engine.match(some[0])
@@ -159,7 +161,7 @@ def _check(engine: tamis.Engine, work: RuleWork) -> None:
         assert sorted(engine.match(event)) == expected
 
 
-def _re(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _re(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     """Each rule by itself: a search in one field, then in the other."""
     start = time.process_time()
     rules = [
@@ -179,7 +181,7 @@ def _re(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("re", work, fields, len(some), seconds, build)
 
 
-def _ahocorasick(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _ahocorasick(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     ahocorasick = importlib.import_module("ahocorasick")
     start = time.process_time()
     automaton = ahocorasick.Automaton()
@@ -192,7 +194,7 @@ def _ahocorasick(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRo
     yield _row("pyahocorasick", work, fields, len(some), seconds, build)
 
 
-def _hyperscan(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _hyperscan(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     hyperscan = importlib.import_module("hyperscan")
     start = time.process_time()
     database = hyperscan.Database()
@@ -210,7 +212,7 @@ def _hyperscan(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]
     yield _row("hyperscan", work, fields, len(some), seconds, build)
 
 
-def _re2(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _re2(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     if len(work.literals) > 10_000:  # its automaton outgrows its memory, and each text then starts it again
         return
     re2 = importlib.import_module("re2")
@@ -225,7 +227,7 @@ def _re2(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("re2", work, fields, len(some), seconds, build)
 
 
-def _duckdb(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
+def _duckdb(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextMeasurement]:
     """A join of events and rules on both patterns."""
     duckdb = importlib.import_module("duckdb")
     connection = duckdb.connect()
@@ -240,7 +242,7 @@ def _duckdb(work: RuleWork, fields: int, effort: Effort) -> Iterator[TextRow]:
     yield _row("duckdb", work, fields, len(some), seconds, 0.0)
 
 
-_RUNS: Final[dict[str, Callable[[RuleWork, int, Effort], Iterator[TextRow]]]] = {
+_RUNS: Final[dict[str, Callable[[RuleWork, int, Effort], Iterator[TextMeasurement]]]] = {
     "tamis": _tamis,
     "tamis, one event": _tamis_single,
     "re": _re,

@@ -33,6 +33,7 @@ __all__ = [
     "Fold",
     "Geometric",
     "Like",
+    "NamespacedId",
     "Predicate",
     "Relation",
     "Some",
@@ -45,6 +46,8 @@ __all__ = [
 
 #: What users call a subscription.
 SubscriptionId = int | str
+#: A subscription of one client: its namespace and its id.
+NamespacedId = tuple[str, SubscriptionId]
 
 DEFAULT_NAMESPACE = "default"
 

@@ -19,6 +19,7 @@ __all__ = [
     "Key",
     "Leave",
     "Link",
+    "LinkKey",
     "Persist",
     "Queue",
     "Refill",
@@ -28,6 +29,9 @@ __all__ = [
 
 #: The name of a connection to a neighbour or a client: the name of the other end.
 Link = str
+
+#: A subscription of a client or a neighbour: its link, and its key there.
+LinkKey = tuple[Link, str]
 
 #: The key of a record on a node's disk.
 Key = tuple[str, ...]

@@ -22,7 +22,7 @@ import numpy as np
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import DuplicateSubscriptionError, InvariantError, LocalProtocolError, RemoteProtocolError
 from tamis.model.schema import Event
-from tamis.model.subscription import Filter, Subscription, SubscriptionId, id_order
+from tamis.model.subscription import Filter, NamespacedId, Subscription, SubscriptionId, id_order
 from tamis.node.core import Story
 from tamis.node.effects import Deliver, Effect, Key, Link, Persist, Send
 from tamis.overlay import messages as m
@@ -38,7 +38,6 @@ __all__ = ["USER", "PeerContent", "PeerCore"]
 #: The sender name of messages from the peer's user.
 USER: Link = ""
 
-Place = tuple[str, SubscriptionId]
 
 #: The store key of the number of a peer's lives: events of a new life must differ from those of an earlier one.
 _LIFE: Key = ("life",)
@@ -89,9 +88,9 @@ class PeerCore:
         self._content = content
         self._one_seat = one_seat
         self._epoch = 1
-        self._subscriptions: dict[Place, Subscription] = {}
-        self._seat_of: dict[Place, str] = {}
-        self._boxes: dict[Place, Box] = {}
+        self._subscriptions: dict[NamespacedId, Subscription] = {}
+        self._seat_of: dict[NamespacedId, str] = {}
+        self._boxes: dict[NamespacedId, Box] = {}
         self._n_seats = 0
         #: How many events the user has published.
         self.published = 0
@@ -346,7 +345,7 @@ def _is_for_anybody(message: m.SeatMessage) -> bool:
     return isinstance(message, m.Seek) or (isinstance(message, m.Forward) and not message.token)
 
 
-def _asked_key(place: Place) -> Key:
+def _asked_key(place: NamespacedId) -> Key:
     return ("asked", place[0], msgspec.json.encode(place[1]).decode())
 
 

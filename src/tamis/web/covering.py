@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tamis.index.dominance.index import DominanceIndex
 from tamis.model.subscription import Subscription, SubscriptionId
-from tamis.node.effects import Link
+from tamis.node.effects import LinkKey
 from tamis.routing import messages as m
 from tamis.web.work.fair_queue import FairQueue
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CoverFinder", "CoverRelations"]
 
-#: The link and the key of a subscription.
-Key = tuple[Link, str]
 
 #: Seconds of computing for the comparison of one filter, the index not counted. Not of the clock: an answer does not
 #: become shorter because the machine is busy with something else.
@@ -56,11 +54,11 @@ class CoverFinder:
         self._broker = broker
         self._indexes: dict[str, DominanceIndex] = {}
         #: The indexed subscriptions, and the key of each row. Only the caller whose turn it is (`queue`) uses them.
-        self._indexed: dict[Key, _Indexed] = {}
-        self._keys: dict[int, Key] = {}
+        self._indexed: dict[LinkKey, _Indexed] = {}
+        self._keys: dict[int, LinkKey] = {}
         self._next = 0
         #: The subscriptions of the broker at the last question.
-        self._last: Mapping[Key, m.Subscribe] = {}
+        self._last: Mapping[LinkKey, m.Subscribe] = {}
         #: One question at a time, principals in turn; a caller waits here, and may have left when its turn comes.
         self.queue = FairQueue(1)
 
@@ -71,7 +69,7 @@ class CoverFinder:
         return await asyncio.to_thread(self._answer, dict(self._broker.subscriptions), subscription, most)
 
     def _answer(
-        self, subscriptions: Mapping[Key, m.Subscribe], subscription: Subscription, most: int
+        self, subscriptions: Mapping[LinkKey, m.Subscribe], subscription: Subscription, most: int
     ) -> CoverRelations:
         self._update(subscriptions)
         index = self._indexes.get(subscription.namespace)
@@ -81,7 +79,7 @@ class CoverFinder:
         shown = tuple(self._id(row) for row in covered[:most].tolist())
         return CoverRelations(None if cover is None else self._id(cover), shown, len(covered), is_complete)
 
-    def _update(self, subscriptions: Mapping[Key, m.Subscribe]) -> None:
+    def _update(self, subscriptions: Mapping[LinkKey, m.Subscribe]) -> None:
         """Bring the indexes up to date with the subscriptions that were added and removed."""
         if subscriptions == self._last:  # nearly always; the messages are the same objects, so this is fast
             return
@@ -90,7 +88,7 @@ class CoverFinder:
             row, message = indexed.pop(key)
             del self._keys[row]
             self._indexes[message.namespace].remove(row)
-        added: dict[str, list[tuple[Key, m.Subscribe]]] = {}
+        added: dict[str, list[tuple[LinkKey, m.Subscribe]]] = {}
         for key in [key for key in subscriptions if key not in indexed]:
             added.setdefault(subscriptions[key].namespace, []).append((key, subscriptions[key]))
         for namespace, pairs in added.items():
@@ -98,7 +96,7 @@ class CoverFinder:
                 self._add(namespace, pairs[start : start + AT_ONCE])
         self._last = subscriptions
 
-    def _add(self, namespace: str, pairs: list[tuple[Key, m.Subscribe]]) -> None:
+    def _add(self, namespace: str, pairs: list[tuple[LinkKey, m.Subscribe]]) -> None:
         rows = range(self._next, self._next + len(pairs))
         self._next = rows.stop
         self._indexes.setdefault(namespace, DominanceIndex()).add_many(rows, [self._read(*pair) for pair in pairs])
@@ -106,7 +104,7 @@ class CoverFinder:
             self._indexed[key] = _Indexed(row, message)
             self._keys[row] = key
 
-    def _read(self, key: Key, message: m.Subscribe) -> Subscription:
+    def _read(self, key: LinkKey, message: m.Subscribe) -> Subscription:
         return Subscription(message.id, self._broker.filters_of(key, message), None, message.namespace)
 
     def _id(self, row: int) -> SubscriptionId:

@@ -26,12 +26,12 @@ from tamis.kernels.boxes.quantise import ANY_VALUE
 from tamis.model.subscription import Ball, Filter, Some, Values
 from tamis.model.value_set import Cut, ValueSet
 
-__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "Outline", "Place", "Side", "ball_sides", "outline_of", "side_of"]
+__all__ = ["ANYWHERE", "LOWEST", "PRESENT", "AxisName", "Outline", "Side", "ball_sides", "outline_of", "side_of"]
 
 #: Lower and upper end of a closed interval.
 Side = tuple[float, float]
 #: (attribute, part): "" is the value, "=" the string that is equated, a number the coordinate of a vector.
-Place = tuple[str, str]
+AxisName = tuple[str, str]
 
 #: A side without a requirement: it meets every interval and every free axis. Its ends are exchanged on purpose.
 ANYWHERE: Final[Side] = (math.inf, float(ANY_VALUE))
@@ -63,8 +63,8 @@ class Outline(NamedTuple):
         Whether the subscription is this box and nothing less.
     """
 
-    outer: dict[Place, Side]
-    inner: dict[Place, Side] | None
+    outer: dict[AxisName, Side]
+    inner: dict[AxisName, Side] | None
     texts: dict[str, str]
     exact: bool
     single: bool
@@ -84,7 +84,7 @@ def outline_of(filters: Sequence[Filter]) -> Outline | None:
 
 def _outline_of_values(filter: Filter) -> Outline | None:
     """Return the outline of a filter that has value sets only."""
-    sides: dict[Place, Side] = {}
+    sides: dict[AxisName, Side] = {}
     texts: dict[str, str] = {}
     exact = single = True
     for constraint in filter.constraints:
@@ -168,7 +168,7 @@ def _outline_of_filter(filter: Filter) -> Outline | None:
     return Outline(outer, inner, plain.texts, False, False)
 
 
-def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[Place, Side]]:
+def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[AxisName, Side]]:
     """Yield the sides that a piece surely reaches, on attributes of which only values, or one ball, are known."""
     for name, facts in piece.items():
         if isinstance(name, Some) or facts.allowed.missing:
@@ -182,7 +182,7 @@ def _inner_sides(piece: Piece, plain: Outline) -> Iterator[tuple[Place, Side]]:
             yield from ball_sides(facts.conditions[0], -1)
 
 
-def ball_sides(ball: object, outwards: int) -> Iterator[tuple[Place, Side]]:
+def ball_sides(ball: object, outwards: int) -> Iterator[tuple[AxisName, Side]]:
     """Yield the sides of a ball's cube on its first coordinates, rounded outwards (1) or inwards (-1)."""
     if not isinstance(ball, Ball) or ball.negated:
         return
@@ -205,9 +205,9 @@ def _hull(outlines: Sequence[Outline]) -> Outline | None:
     return Outline(_around([outline.outer for outline in outlines], texts), inner, texts, exact, False)
 
 
-def _around(boxes: Sequence[dict[Place, Side]], texts: dict[str, str]) -> dict[Place, Side]:
+def _around(boxes: Sequence[dict[AxisName, Side]], texts: dict[str, str]) -> dict[AxisName, Side]:
     """Return the sides around all boxes, on the places all of them name; `ANYWHERE` adds nothing to a side."""
-    around: dict[Place, Side] = {}
+    around: dict[AxisName, Side] = {}
     for place in boxes[0]:
         sides = [box[place] for box in boxes if place in box]
         if len(sides) < len(boxes):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tamis.index.dominance.corners import CornerIndex
-from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.outline import AxisName, Side
 from tamis.index.dominance.patterns.literal_axes import LiteralAxes
 from tamis.index.dominance.sides import asked_sides, fits_of, stretched, texts_of
 from tamis.index.dominance.space import DominanceSpace, Fit
@@ -106,7 +106,7 @@ class ProposingTree:
         return np.array(kept, np.int32)
 
     def _match(
-        self, sides: Sequence[dict[Place, Side]], components: Sequence[Component], numbers: _IntArray
+        self, sides: Sequence[dict[AxisName, Side]], components: Sequence[Component], numbers: _IntArray
     ) -> tuple[_IntArray, Rows]:
         self.grow()
         owner: list[int] = []

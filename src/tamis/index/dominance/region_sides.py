@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tamis.geometry.rcc8 import COMPOSITION, INVERSE
 from tamis.geometry.relations import CODES, relation_set
-from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.outline import AxisName, Side
 from tamis.model.subscription import Relation, Spatial
 
 __all__ = ["ALL", "Demand", "bounds_of", "cover_table", "demand_of", "places_of", "stored_sides"]
@@ -76,7 +76,7 @@ def demand_of(outer: int, inner: int) -> Demand:
     return Demand.ANY if relations & _DISJOINT else Demand.MEETING
 
 
-def places_of(attribute: str, relations: int) -> tuple[Place, Place]:
+def places_of(attribute: str, relations: int) -> tuple[AxisName, AxisName]:
     """Return the places of the boxes of a set of relations."""
     return (attribute, f"x{relations}"), (attribute, f"y{relations}")
 
@@ -87,7 +87,7 @@ def bounds_of(condition: Spatial) -> tuple[Side, Side]:
     return (west, east), (south, north)
 
 
-def stored_sides(conditions: tuple[Spatial, ...]) -> Iterator[tuple[Place, Side]]:
+def stored_sides(conditions: tuple[Spatial, ...]) -> Iterator[tuple[AxisName, Side]]:
     """Yield the sides of the first condition with each set of relations; sets that demand nothing have none."""
     seen: set[tuple[str, int]] = set()
     for condition in conditions:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tamis.geometry.relations import relation_set
-from tamis.index.dominance.outline import ANYWHERE, Place, Side, ball_sides
+from tamis.index.dominance.outline import ANYWHERE, AxisName, Side, ball_sides
 from tamis.index.dominance.patterns.literal_axes import required_keys
 from tamis.index.dominance.region_sides import ALL, Demand, bounds_of, demand_of, places_of, stored_sides
 from tamis.index.dominance.space import DominanceSpace, Fit
@@ -35,7 +35,7 @@ _FREE: Final = Fit(ANY_VALUE, math.inf, -math.inf, math.inf)
 _NOT_EQUATED: Final = Fit(ANY_VALUE, -2.0, math.nan, math.nan)
 
 
-def component_sides(component: Component) -> dict[Place, Side]:
+def component_sides(component: Component) -> dict[AxisName, Side]:
     """Return the box of a component that is to be stored.
 
     If two conditions are on one attribute, the place "*" marks it: either of them may imply a condition of a coverer.
@@ -52,7 +52,7 @@ def texts_of(component: Component) -> dict[str, str]:
     return component.texts | component.witnesses if component.witnesses else component.texts
 
 
-def asked_sides(component: Component, space: DominanceSpace, classes: dict[str, set[int]]) -> dict[Place, Side]:
+def asked_sides(component: Component, space: DominanceSpace, classes: dict[str, set[int]]) -> dict[AxisName, Side]:
     """Return what the box of every coverer contains; ``classes`` are the stored sets of relations by attribute."""
     if not (component.witnesses or component.regions or component.balls):
         sides = dict(component.sides)
@@ -77,8 +77,8 @@ def _loosened(first: Side | None, second: Side) -> Side:
     return second if first is None else (max(first[0], second[0]), min(first[1], second[1]))
 
 
-def _asked_regions(conditions: Sequence[Spatial], classes: dict[str, set[int]]) -> dict[Place, Side]:
-    sides: dict[Place, Side] = {}
+def _asked_regions(conditions: Sequence[Spatial], classes: dict[str, set[int]]) -> dict[AxisName, Side]:
+    sides: dict[AxisName, Side] = {}
     for condition in conditions:
         inner, bounds = relation_set(condition.relations), bounds_of(condition)
         for outer in classes.get(condition.attribute, ()):
@@ -96,7 +96,7 @@ def _asked_regions(conditions: Sequence[Spatial], classes: dict[str, set[int]]) 
     return sides
 
 
-def stretched(sides: dict[Place, Side], component: Component, steps: float) -> dict[Place, Side]:
+def stretched(sides: dict[AxisName, Side], component: Component, steps: float) -> dict[AxisName, Side]:
     """Return the sides with each end of a number moved by a step: out (1) or in (-1)."""
     strings = component.texts.keys() | component.witnesses.keys()
     moved = dict(sides)
@@ -110,10 +110,10 @@ def stretched(sides: dict[Place, Side], component: Component, steps: float) -> d
 
 def fits_of(
     component: Component, space: DominanceSpace, classes: dict[str, set[int]], strict: bool
-) -> list[dict[Place, Fit]]:
+) -> list[dict[AxisName, Fit]]:
     """Return boxes one of which everything that is covered fits; ``strict``: ends that tie do not count."""
     sides = stretched(component.sides, component, -1.0) if strict else component.sides
-    options: list[list[dict[Place, Fit]]] = [
+    options: list[list[dict[AxisName, Fit]]] = [
         *(_value_fits(place, side, component, space) for place, side in sides.items() if place[1] in ("", "~", "?")),
         *_region_fits(component.regions, space, classes),
         *_ball_fits(component.balls, space),
@@ -121,9 +121,9 @@ def fits_of(
     options.sort(key=len)
     while math.prod(map(len, options)) > _MOST_FITS:
         options.pop()
-    combined: list[dict[Place, Fit]] = []
+    combined: list[dict[AxisName, Fit]] = []
     for chosen in itertools.product(*options):
-        joined: dict[Place, Fit] = {}
+        joined: dict[AxisName, Fit] = {}
         for fits in chosen:
             joined |= fits
         combined.append(joined)
@@ -134,11 +134,11 @@ def _inside(side: Side) -> Fit:
     return Fit(side[0], side[1], side[0], side[1])
 
 
-def _value_fits(place: Place, side: Side, component: Component, space: DominanceSpace) -> list[dict[Place, Fit]]:
+def _value_fits(place: AxisName, side: Side, component: Component, space: DominanceSpace) -> list[dict[AxisName, Fit]]:
     name, part = place
     if part == "?":
         return [{place: _inside(side)}] if space.has(place) else []
-    options: list[dict[Place, Fit]] = []
+    options: list[dict[AxisName, Fit]] = []
     if space.has((name, "")):
         options.append({(name, ""): _inside(side)})
         if name in component.texts:
@@ -151,8 +151,8 @@ def _value_fits(place: Place, side: Side, component: Component, space: Dominance
 
 
 def _equated_fits(
-    name: str, fits: dict[Place, Fit], component: Component, space: DominanceSpace
-) -> list[dict[Place, Fit]]:
+    name: str, fits: dict[AxisName, Fit], component: Component, space: DominanceSpace
+) -> list[dict[AxisName, Fit]]:
     """Return what strings fit that satisfy a pattern: equated ones, if these are few, and ranges of others."""
     codes = space.strings.find(key for key in required_keys(component) if key.attribute == name)
     if codes is None or len(codes) > _MOST_STRINGS:
@@ -172,7 +172,7 @@ def _equated_fits(
 
 def _region_fits(
     conditions: Sequence[Spatial], space: DominanceSpace, classes: dict[str, set[int]]
-) -> Iterator[list[dict[Place, Fit]]]:
+) -> Iterator[list[dict[AxisName, Fit]]]:
     """Yield for one condition on each attribute the boxes of all conditions that may imply it."""
     drivers: dict[str, Spatial] = {}
     for condition in conditions:
@@ -189,11 +189,11 @@ def _region_fits(
         yield options
 
 
-def _bounds_fit(condition: Spatial, inner: int) -> dict[Place, Fit] | None:
+def _bounds_fit(condition: Spatial, inner: int) -> dict[AxisName, Fit] | None:
     demand = demand_of(relation_set(condition.relations), inner)
     if demand is Demand.IMPOSSIBLE:
         return None
-    fits: dict[Place, Fit] = {}
+    fits: dict[AxisName, Fit] = {}
     for place, (lo, hi) in zip(places_of(condition.attribute, inner), bounds_of(condition), strict=True):
         if demand is Demand.AROUND:
             fits[place] = Fit(lo, hi, lo, hi)
@@ -204,7 +204,7 @@ def _bounds_fit(condition: Spatial, inner: int) -> dict[Place, Fit] | None:
     return fits
 
 
-def _ball_fits(balls: Sequence[Ball], space: DominanceSpace) -> Iterator[list[dict[Place, Fit]]]:
+def _ball_fits(balls: Sequence[Ball], space: DominanceSpace) -> Iterator[list[dict[AxisName, Fit]]]:
     drivers: dict[str, Ball] = {}
     for ball in balls:
         if not ball.negated:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Outline, Place, Side
+from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, AxisName, Outline, Side
 from tamis.index.dominance.patterns.known_texts import KnownTexts
 from tamis.index.packed.axes import string_key
 from tamis.kernels.boxes.quantise import ANY_VALUE
@@ -55,7 +55,7 @@ class DominanceSpace:
 
     def __init__(self) -> None:
         #: The axis of each place, and the code of each string that is equated, by attribute and string.
-        self.axis_of: dict[Place, int] = {}
+        self.axis_of: dict[AxisName, int] = {}
         self.codes: dict[tuple[str, str], float] = {}
         #: The strings by their codes.
         self.strings = KnownTexts()
@@ -67,7 +67,7 @@ class DominanceSpace:
     def __len__(self) -> int:
         return len(self.axis_of) or 1
 
-    def name_places(self, places: Iterable[Place], texts: Mapping[str, str]) -> None:
+    def name_places(self, places: Iterable[AxisName], texts: Mapping[str, str]) -> None:
         """Make the axes and the codes that a subscription needs which is to be added."""
         for place in places:
             if place not in self.axis_of:
@@ -83,7 +83,7 @@ class DominanceSpace:
                 self.codes[name, text] = float(len(self.codes))
                 self.strings.append([{name: text}])
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: AxisName) -> bool:
         """Whether some stored box names a place."""
         return place in self.axis_of
 
@@ -92,7 +92,7 @@ class DominanceSpace:
         lo, hi = self.stored_many([(outline.outer, outline.texts)])
         return lo[0], hi[0]
 
-    def stored_many(self, boxes: Sequence[tuple[Mapping[Place, Side], Mapping[str, str]]]) -> Corners:
+    def stored_many(self, boxes: Sequence[tuple[Mapping[AxisName, Side], Mapping[str, str]]]) -> Corners:
         """Return the corners float64[n, axes] of boxes (sides, texts) that are to be added. Makes axes."""
         for sides, texts in boxes:
             self.name_places(sides, texts)
@@ -101,7 +101,7 @@ class DominanceSpace:
             self._write(sides, texts, lo[number], hi[number])
         return lo, hi
 
-    def asked_sides(self, sides: Mapping[Place, Side], texts: Mapping[str, str]) -> _FloatArray:
+    def asked_sides(self, sides: Mapping[AxisName, Side], texts: Mapping[str, str]) -> _FloatArray:
         """Return the corner (lo, hi) by which coverers of a box are sought, float64[2, axes]; free axes are NaN."""
         corner = self._bounded(sides, texts)
         for axis in self.silent:
@@ -109,7 +109,7 @@ class DominanceSpace:
                 corner[0, axis], corner[1, axis] = ANYWHERE
         return corner
 
-    def fitting(self, fits: Mapping[Place, Fit], texts: Mapping[str, str]) -> _FloatArray:
+    def fitting(self, fits: Mapping[AxisName, Fit], texts: Mapping[str, str]) -> _FloatArray:
         """Return what a box must fit, float64[4, axes]: ends it must reach, ends it must not pass; see `Fit`."""
         corner = np.empty((4, len(self)))
         corner[0], corner[1], corner[2:] = ANY_VALUE, math.inf, math.nan
@@ -170,7 +170,7 @@ class DominanceSpace:
             constraints.append(Values(names[axis], ValueSet.between(start, stop)))
         return Filter(tuple(sorted(constraints, key=lambda constraint: constraint.attribute)))
 
-    def _bounded(self, sides: Mapping[Place, Side], texts: Mapping[str, str]) -> _FloatArray:
+    def _bounded(self, sides: Mapping[AxisName, Side], texts: Mapping[str, str]) -> _FloatArray:
         if self._nowhere.shape[1] != len(self):
             self._nowhere = np.full((2, len(self)), math.nan)
         corner = self._nowhere.copy()
@@ -180,7 +180,9 @@ class DominanceSpace:
     def _free(self, value: float) -> _FloatArray:
         return np.full(len(self), value)
 
-    def _write(self, sides: Mapping[Place, Side], texts: Mapping[str, str], lo: _FloatArray, hi: _FloatArray) -> None:
+    def _write(
+        self, sides: Mapping[AxisName, Side], texts: Mapping[str, str], lo: _FloatArray, hi: _FloatArray
+    ) -> None:
         for place, side in sides.items():
             axis = self.axis_of.get(place)
             if axis is None:
@@ -278,5 +280,5 @@ def _spread_columns(space: DominanceSpace, columns: TextColumns, lowest: float, 
     return lo, hi
 
 
-def _places(columns: TextColumns) -> list[Place]:
+def _places(columns: TextColumns) -> list[AxisName]:
     return [*((name, "") for name in (*columns.ranges, *columns.strings)), *((name, "=") for name in columns.strings)]

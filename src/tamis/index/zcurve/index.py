@@ -33,7 +33,7 @@ from tamis.algebra.covers import Prover, is_covered
 from tamis.curves.hilbert import MAX_BITS, MAX_DIMENSIONS, hilbert_key
 from tamis.curves.zcurve import CurveKey, cube_bound, gray_key, run_bound, z_key
 from tamis.errors import ModelError
-from tamis.index.dominance.outline import ANYWHERE, PRESENT, Outline, Place, Side, outline_of
+from tamis.index.dominance.outline import ANYWHERE, PRESENT, AxisName, Outline, Side, outline_of
 from tamis.index.protocols import Guarantee, IndexStatistics, OneByOne, Rows
 from tamis.index.zcurve.cells import cell_of, cells_of, is_open
 from tamis.index.zcurve.scales import Scales
@@ -365,7 +365,7 @@ def _share(searches: Sequence[CurveSearch]) -> float:
     return float(Fraction(sum(search.searched for search in searches), cells)) if cells else 0.0
 
 
-def _values(sides: dict[Place, Side]) -> dict[str, Side]:
+def _values(sides: dict[AxisName, Side]) -> dict[str, Side]:
     """Return the sides on value axes by attribute; codes and coordinates have no cells."""
     return {name: side for (name, part), side in sides.items() if part == ""}
 

@@ -33,12 +33,12 @@ from tamis.errors import InvariantError, ModelError, RemoteProtocolError, TamisE
 from tamis.node import records
 from tamis.node.content import Content
 from tamis.node.core import LinkFree, LinkFull, LinkUp, Story
-from tamis.node.effects import Again, Effect, Key, Link, Send
+from tamis.node.effects import Again, Effect, Key, Link, LinkKey, Send
 from tamis.routing import messages as m
 from tamis.routing.core.confirmations import Confirmations
 from tamis.routing.core.counters import Counters
 from tamis.routing.core.event_routing import EventRouting, client_key
-from tamis.routing.core.expiry import Expiry, Place
+from tamis.routing.core.expiry import Expiry
 from tamis.routing.core.flow import Flow
 from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import SkipLink
@@ -158,8 +158,8 @@ class BrokerCore:
         arrivals = list(requests)
         interests = [_keyed_interest(client, message, self._content) for client, message in arrivals]
         read = ReadInterests([interest for _, _, interest in interests])
-        effects, is_new = list[Effect](), dict[Place, bool]()
-        formers: dict[Place, Interest] = {}
+        effects, is_new = list[Effect](), dict[LinkKey, bool]()
+        formers: dict[LinkKey, Interest] = {}
         for position, ((client, message), (_, key, interest)) in enumerate(zip(arrivals, interests, strict=True)):
             if message.namespace == ALL_NAMESPACES:
                 read.bad[position] = ModelError(f"namespace {ALL_NAMESPACES!r} is not for clients")
@@ -429,7 +429,7 @@ def _send_parts(core: BrokerCore, link: Link) -> list[Effect]:
     return [Send(link, part) for part in parts]
 
 
-def _expect(core: BrokerCore, is_new: Mapping[Place, bool], formers: Mapping[Place, Interest], now: float) -> None:
+def _expect(core: BrokerCore, is_new: Mapping[LinkKey, bool], formers: Mapping[LinkKey, Interest], now: float) -> None:
     """Let subscriptions wait for confirmations; skip those that need not wait and whose client is not told.
 
     ``is_new`` tells for each whether it was never active before.

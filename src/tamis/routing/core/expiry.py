@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import heapq
 
-from tamis.node.effects import Link
+from tamis.node.effects import LinkKey
 
-__all__ = ["Expiry", "Place"]
-
-#: A client, and the key of its subscription.
-Place = tuple[Link, str]
+__all__ = ["Expiry"]
 
 
 class Expiry:
@@ -25,9 +22,9 @@ class Expiry:
 
     def __init__(self) -> None:
         #: Exactly the subscriptions that end, with their moments.
-        self._moments: dict[Place, int] = {}
+        self._moments: dict[LinkKey, int] = {}
         #: All of them, the next first, and stale entries of subscriptions that were dropped or changed.
-        self._heap: list[tuple[int, Place]] = []
+        self._heap: list[tuple[int, LinkKey]] = []
 
     def __len__(self) -> int:
         return len(self._moments)
@@ -37,7 +34,7 @@ class Expiry:
         """The moment at which the next subscription ends; None: there is none."""
         return min(self._moments.values(), default=None)
 
-    def put(self, place: Place, moment: int | None) -> None:
+    def put(self, place: LinkKey, moment: int | None) -> None:
         """Set the moment at which a subscription ends; None: never."""
         self._moments.pop(place, None)
         if moment is not None:
@@ -47,7 +44,7 @@ class Expiry:
             self._heap = [(moment, place) for place, moment in self._moments.items()]
             heapq.heapify(self._heap)
 
-    def take(self, now: float) -> list[Place]:
+    def take(self, now: float) -> list[LinkKey]:
         """Remove and return the subscriptions that have expired, the earliest first."""
         ended = []
         while self._heap and self._heap[0][0] <= now:

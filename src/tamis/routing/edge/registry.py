@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
 
 from tamis.errors import DuplicateSubscriptionError, LimitError, UnknownSubscriptionError
-from tamis.node.effects import Link
+from tamis.node.effects import Link, LinkKey
 from tamis.routing import messages as m
 from tamis.routing.consumers.fields import FieldLists
 from tamis.routing.core.broker import client_key
@@ -29,10 +29,8 @@ from tamis.routing.edge.requests import Rejection, SubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.routing.webhooks.registration import Webhooks
 
-__all__ = ["Arrival", "Place", "Registry"]
+__all__ = ["Arrival", "Registry"]
 
-#: The link of a client, and the key of its subscription.
-Place = tuple[Link, str]
 
 #: The link of a client, and its subscription.
 Arrival = tuple[Link, m.Subscribe]
@@ -42,15 +40,15 @@ class Registry:
     """Every subscription of a client, by place."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[Place, m.Subscribe] = {}
+        self.subscriptions: dict[LinkKey, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._counts: Counter[str] = Counter()
         #: The attributes that the deliveries of a subscription carry.
         self.fields = FieldLists()
         #: ``{link: places}`` of the subscriptions that end when their client stays away: those that are not durable.
-        self._passing: dict[Link, set[Place]] = {}
+        self._passing: dict[Link, set[LinkKey]] = {}
         #: The limits of deliveries of durable subscriptions that have one.
-        self._most_deliveries: dict[Place, int] = {}
+        self._most_deliveries: dict[LinkKey, int] = {}
         #: All clients by name, also those without subscriptions.
         self.clients = ClientNames()
         #: The webhooks of subscriptions.
@@ -58,9 +56,9 @@ class Registry:
         self._room = _Room()
         self._spaces: dict[Link, dict[str, int]] = {}
         #: ``{principal: subscriptions}`` that are not in the routing table yet; the principal whose turn is next first.
-        self._waiting: dict[str, dict[Place, Arrival]] = {}
+        self._waiting: dict[str, dict[LinkKey, Arrival]] = {}
         #: ``{place: principal}`` of all that waits: one look-up for each place, however many principals wait.
-        self._waiting_of: dict[Place, str] = {}
+        self._waiting_of: dict[LinkKey, str] = {}
 
     def count_of(self, principal: str) -> int:
         """Return how many subscriptions a principal has."""
@@ -113,7 +111,7 @@ class Registry:
 
     def find_rejection(self, message: SubscribeFor) -> Rejection | None:
         """Return why subscriptions cannot be accepted because of those that exist, or are in the same request."""
-        new_places, pieces, sizes = set[Place](), Counter[str](), Counter[str]()
+        new_places, pieces, sizes = set[LinkKey](), Counter[str](), Counter[str]()
         for row, (link, request) in enumerate(message.requests):
             place = _place(link, request)
             if message.must_be_new and (place in self.subscriptions or place in new_places):
@@ -166,7 +164,7 @@ class Registry:
             self._leave(link, ended.namespace)
         return ended
 
-    def _forget_description(self, place: Place) -> None:
+    def _forget_description(self, place: LinkKey) -> None:
         self._most_deliveries.pop(place, None)
         if (passing := self._passing.get(place[0])) is not None:
             passing.discard(place)
@@ -218,7 +216,7 @@ class Registry:
         """Whether anything waits to enter the routing table."""
         return bool(self._waiting)
 
-    def is_waiting(self, places: Iterable[Place]) -> bool:
+    def is_waiting(self, places: Iterable[LinkKey]) -> bool:
         """Whether any of these subscriptions waits to enter the routing table."""
         return any(place in self._waiting_of for place in places)
 
@@ -226,7 +224,7 @@ class Registry:
         """Remove and return the subscription that is to end, if it waits."""
         return self._stop_waiting((link, client_key(link, message.namespace, message.id)))
 
-    def _stop_waiting(self, place: Place) -> list[Arrival]:
+    def _stop_waiting(self, place: LinkKey) -> list[Arrival]:
         """Remove and return the subscription that waits under a place, if any."""
         principal = self._waiting_of.pop(place, None)
         if principal is None:
@@ -273,7 +271,7 @@ def _size(message: m.Subscribe) -> int:
     return len(message.filter) + len(message.about)
 
 
-def _place(link: Link, message: m.Subscribe) -> Place:
+def _place(link: Link, message: m.Subscribe) -> LinkKey:
     return link, client_key(link, message.namespace, message.id)
 
 

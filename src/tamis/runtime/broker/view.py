@@ -9,7 +9,7 @@ from tamis.index.zcurve.index import CurveSearches, ZCurveIndex
 from tamis.model.schema import Event, Schema
 from tamis.model.subscription import Filter
 from tamis.node.cursor import Cursor
-from tamis.node.effects import Link
+from tamis.node.effects import Link, LinkKey
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore, is_active
 from tamis.routing.core.counters import Counters
@@ -18,7 +18,6 @@ from tamis.routing.core.routing_table import Readers, n_entries
 from tamis.routing.core.summary import Origin, Summary, finder_of
 from tamis.routing.edge.admission import Traffic
 from tamis.routing.edge.checks import Checks
-from tamis.routing.edge.registry import Place
 from tamis.runtime.broker.beside import run_beside
 from tamis.runtime.broker.committer import Committer
 from tamis.runtime.broker.machine import BrokerMachine
@@ -135,7 +134,7 @@ class BrokerView:
     # Subscriptions
 
     @property
-    def subscriptions(self) -> dict[Place, m.Subscribe]:
+    def subscriptions(self) -> dict[LinkKey, m.Subscribe]:
         """Every subscription of a client; it changes while the broker runs."""
         return self._edge.registry.subscriptions
 
@@ -153,7 +152,7 @@ class BrokerView:
         """Whether types are learned."""
         return self._edge.checks.content.learns
 
-    def state_of(self, place: Place) -> m.State:
+    def state_of(self, place: LinkKey) -> m.State:
         """Return the state of a subscription."""
         if place not in self.subscriptions:
             return m.State.CANCELLED
@@ -161,7 +160,7 @@ class BrokerView:
             return m.State.PENDING
         return m.State.ACTIVE if is_active(self._edge.broker, *place) else m.State.ACCEPTED
 
-    def filters_of(self, place: Place, message: m.Subscribe) -> tuple[Filter, ...]:
+    def filters_of(self, place: LinkKey, message: m.Subscribe) -> tuple[Filter, ...]:
         """Return the filters of a subscription, also of a subscription that has ended meanwhile."""
         # A single lookup, because another thread may remove the interest.
         interest = self._edge.broker.table.interests(place[0]).get(place[1])
@@ -175,13 +174,13 @@ class BrokerView:
         [keys] = await run_beside(lambda: table.matching_of_batch(batch))
         return table.group(keys)
 
-    def stand_ins(self, neighbour: Link, place: Place) -> list[str]:
+    def stand_ins(self, neighbour: Link, place: LinkKey) -> list[str]:
         """Return the keys of the announced subscriptions that cover one which was not announced to a neighbour."""
         summaries = self._edge.broker.table.summaries.get(neighbour, {}).values()
         homes = (homes for summary in summaries for _, homes in summary.suppressed(Origin(*place)))
         return [key for keys in homes for key in keys]
 
-    def missing(self, place: Place) -> list[Link]:
+    def missing(self, place: LinkKey) -> list[Link]:
         """Return the neighbours that have not confirmed a subscription yet."""
         return self._edge.broker.missing(*place)
 

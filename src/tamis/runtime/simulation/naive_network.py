@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from tamis.algebra.evaluate import matches_subscription
 from tamis.errors import DuplicateSubscriptionError, ModelError, UnknownSubscriptionError
 from tamis.model.schema import Event
-from tamis.model.subscription import Filter, Subscription, SubscriptionId
+from tamis.model.subscription import Filter, NamespacedId, Subscription, SubscriptionId
 from tamis.model.tables import checked_id
 from tamis.node.published import EventId
 
-__all__ = ["NaiveNetwork", "NetworkDelivery", "Place"]
-
-#: A client's subscription: its namespace and its id.
-Place = tuple[str, SubscriptionId]
+__all__ = ["NaiveNetwork", "NetworkDelivery"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class _Client:
     """A client at a node: its subscriptions, and ``{event: subscriptions}`` that it must get."""
 
     node: str
-    subscriptions: dict[Place, Subscription] = field(default_factory=dict)
-    due: dict[EventId, list[Place]] = field(default_factory=dict)
+    subscriptions: dict[NamespacedId, Subscription] = field(default_factory=dict)
+    due: dict[EventId, list[NamespacedId]] = field(default_factory=dict)
 
 
 class NaiveNetwork:
@@ -90,7 +87,9 @@ class NaiveNetwork:
         if self._client(client).subscriptions.pop((namespace, id), None) is None:
             raise UnknownSubscriptionError(id)
 
-    def publish(self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, Place], bool]) -> None:
+    def publish(
+        self, id: EventId, namespace: str, values: Event, is_active: Callable[[str, NamespacedId], bool]
+    ) -> None:
         """Note which clients must get an event: all with an active subscription that matches."""
         for name, client in self._clients.items():
             due = [

@@ -12,7 +12,7 @@ from typing import Any
 
 from tamis.errors import ModelError, UnknownSubscriptionError
 from tamis.model.schema import Schema
-from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.model.subscription import DEFAULT_NAMESPACE, NamespacedId, SubscriptionId
 from tamis.node.content import Content
 from tamis.node.stream import Ends, Quota
 from tamis.routing import messages as m
@@ -26,7 +26,7 @@ from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.simulation.brokers import BrokerSimulator
 from tamis.runtime.simulation.hosts import BrokerHost
 from tamis.runtime.simulation.inbox import ClientInbox
-from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
+from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
 from tamis.runtime.simulation.topology import Topology
@@ -276,7 +276,7 @@ class Network:
 
         self._simulator.add_broker(broker, make_edge, tuple(around), quota=self._quota)
 
-    def _is_active(self, client: str, place: Place) -> bool:
+    def _is_active(self, client: str, place: NamespacedId) -> bool:
         return self._inboxes[client].states[place] is m.State.ACTIVE
 
     def _refused(self) -> set[m.EventId]:

@@ -18,7 +18,7 @@ import msgspec
 
 from tamis.errors import InvariantError, ModelError
 from tamis.model.schema import Schema
-from tamis.model.subscription import DEFAULT_NAMESPACE, SubscriptionId
+from tamis.model.subscription import DEFAULT_NAMESPACE, NamespacedId, SubscriptionId
 from tamis.node.content import Content
 from tamis.node.datagrams import DatagramNode
 from tamis.node.node import Codec
@@ -28,7 +28,7 @@ from tamis.overlay.seat import Seat, Shape
 from tamis.overlay.space import Space
 from tamis.overlay.state import PATIENCE
 from tamis.runtime.simulation.datagrams import DatagramSimulator
-from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery, Place
+from tamis.runtime.simulation.naive_network import NaiveNetwork, NetworkDelivery
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults
 from tamis.runtime.simulation.statistics import LinkStatistics, NetworkStatistics
 
@@ -262,7 +262,7 @@ class PeerNetwork:
     def _submit(self, peer: str, message: Any) -> None:
         self._simulator.submit(peer, message, sender=USER)
 
-    def _is_due(self, client: str, place: Place) -> bool:
+    def _is_due(self, client: str, place: NamespacedId) -> bool:
         return self.is_active(client, place[1], namespace=place[0])
 
     def _delivered(self, client: str) -> list[m.PeerDelivery]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from tamis.errors import ModelError, UnknownSubscriptionError
-from tamis.node.effects import Link
+from tamis.node.effects import Link, LinkKey
 from tamis.routing import messages as m
 from tamis.routing.core.broker import client_key
 from tamis.routing.edge.link_names import client_link, http_link
@@ -21,9 +21,6 @@ from tamis.web.views import View, shown_key
 
 __all__ = ["explain_event"]
 
-
-#: Where a subscription is kept: its link and its key.
-Key = tuple[Link, str]
 
 #: The bodies of a request.
 EXPECTED = 'expected {"event": {...}, "filter": "..."} or {"event": {...}, "id": "..."}'
@@ -49,7 +46,7 @@ async def explain_event(request: Request) -> Response:
     return JSONResponse(shown)
 
 
-async def _find_key(server: Server, namespace: str, id: object, client: str | None, principal: str) -> Key:
+async def _find_key(server: Server, namespace: str, id: object, client: str | None, principal: str) -> LinkKey:
     if not isinstance(id, str | int) or isinstance(id, bool):
         raise ModelError("an id must be a string or an integer")
     link = client_link(principal, client) if client is not None else http_link(namespace, id)
@@ -65,7 +62,7 @@ async def _find_key(server: Server, namespace: str, id: object, client: str | No
     return keys[0]
 
 
-def _keys_of(subscriptions: Mapping[Key, m.Subscribe], id: str, namespace: str) -> list[Key]:
+def _keys_of(subscriptions: Mapping[LinkKey, m.Subscribe], id: str, namespace: str) -> list[LinkKey]:
     return [key for key, message in subscriptions.items() if (str(message.id), message.namespace) == (id, namespace)]
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tamis.index.dominance.outline import Place, Side
+from tamis.index.dominance.outline import AxisName, Side
 from tamis.index.dominance.splitting.components import Component
 from tamis.index.packed.texts.literals import Anchor, LiteralKey, required_groups
 from tamis.model.subscription import Like, Values
@@ -58,7 +58,7 @@ class LiteralAxes:
         #: The number of patterns at each number.
         self._used: list[int] = []
 
-    def stored(self, component: Component) -> dict[Place, Side]:
+    def stored(self, component: Component) -> dict[AxisName, Side]:
         """Return the sides of a component that is to be stored: one literal for each attribute with patterns."""
         best: dict[str, LiteralKey] = {}
         for key in required_keys(component) if component.witnesses else ():
@@ -67,13 +67,13 @@ class LiteralAxes:
                 best[key.attribute] = key
         return {(name, LITERAL): self._numbered(key) for name, key in best.items()}
 
-    def coverer_sides(self, component: Component) -> list[dict[Place, Side]]:
+    def coverer_sides(self, component: Component) -> list[dict[AxisName, Side]]:
         """Return the sides that coverers of a component may have: the tree is walked for each of them."""
         if not self._views:
             return [{}]
         names = {name for name, _, _ in self._views}
         texts = known_texts(component, names)
-        options: list[list[dict[Place, Side]]] = []
+        options: list[list[dict[AxisName, Side]]] = []
         for name, text in texts.items():
             numbers = sorted(self._literals_in(name, text))
             sides = [{(name, LITERAL): (float(number), float(number))} for number in numbers]

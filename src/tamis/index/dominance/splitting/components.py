@@ -19,7 +19,7 @@ from tamis.algebra.proofs.geometries import implied_relations
 from tamis.algebra.proofs.patterns import search_strings
 from tamis.algebra.proofs.pieces import Budget, pieces_of
 from tamis.algebra.proofs.regions import complement, joined_by_region, regions_conflict
-from tamis.index.dominance.outline import Place, Side, ball_sides, side_of
+from tamis.index.dominance.outline import AxisName, Side, ball_sides, side_of
 from tamis.index.packed.axes import string_key
 from tamis.model.subscription import Ball, Clock, Constraint, Cosine, Filter, Geometric, Like, Spatial, Values
 from tamis.model.value_set import MISSING, ValueSet
@@ -56,7 +56,7 @@ class Component(NamedTuple):
     """
 
     filter: Filter
-    sides: dict[Place, Side]
+    sides: dict[AxisName, Side]
     texts: dict[str, str]
     witnesses: dict[str, str]
     regions: tuple[Spatial, ...]
@@ -161,7 +161,7 @@ def _parts(values: ValueSet) -> Iterator[ValueSet]:
 
 def _component(filter: Filter) -> Component | None:
     """Return a conjunction as a component; None if it can never hold; `_UNDECIDED` if that is too hard to decide."""
-    sides: dict[Place, Side] = {}
+    sides: dict[AxisName, Side] = {}
     texts: dict[str, str] = {}
     exact_numbers = exact_strings = True
     others: dict[str, list[Constraint]] = {}
@@ -249,7 +249,7 @@ def _spatial(conditions: Iterable[Constraint]) -> list[Spatial]:
 PRESENT_SIDE: Final[Side] = side_of(ANY_PRESENT, {}, "")[0]
 
 
-def _cube(balls: Iterable[Ball]) -> Iterator[tuple[Place, Side]]:
+def _cube(balls: Iterable[Ball]) -> Iterator[tuple[AxisName, Side]]:
     """Yield the sides around the first ball on each attribute."""
     first: dict[str, Ball] = {}
     for ball in balls:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, Place
+from tamis.index.dominance.outline import ANYWHERE, LOWEST, PRESENT, AxisName
 from tamis.index.dominance.space import DominanceSpace
 from tamis.index.packed.axes import string_key
 from tamis.index.protocols import Filtered
@@ -249,7 +249,7 @@ def shaped_corners(
     return lo, hi, is_exact
 
 
-def _sides_of(part: _Part, group: Shaped, space: DominanceSpace, strict: bool) -> Iterator[tuple[Place, _Sides]]:
+def _sides_of(part: _Part, group: Shaped, space: DominanceSpace, strict: bool) -> Iterator[tuple[AxisName, _Sides]]:
     name = part.attribute
     if part.is_missing:
         yield (name, "?"), _Sides(1.0, 1.0, True)
