@@ -4,7 +4,8 @@
 
 Reads the tracked modules and the documents, and prints file, line, phrase and advice for each finding. In a module it
 reads comments, string literals (docstrings among them), the names of tests as sentences, and all names that are bound:
-locals, parameters, fields, functions. Exits with 1 if there is a finding. `make lint` runs it.
+locals, parameters, fields, functions. In a script of a page it reads the whole text, and the names of constants,
+variables and parameters. Exits with 1 if there is a finding. `make lint` runs it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples", "deploy")
-MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py", "tests/*.py")
+MODULES = ("src/*.py", "scripts/*.py", "examples/*.py", "deploy/*.py", "conftest.py", "tests/*.py", "src/*.js")
 #: Shows bad phrases.
 EXAMPLES = "tests/test_plain_words.py"
 #: Written by programs from other texts, which are checked themselves, or a record of a run.
@@ -65,6 +66,8 @@ NAMES = {
 TABLES = ("PHRASES", "NAMES")
 
 _PATTERNS = {re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE): advice for phrase, advice in PHRASES.items()}
+#: In a script: what is declared, the parameters of a function, those of an arrow function.
+_DECLARED = re.compile(r"\b(?:const|let)\s+(\w+)|\bfunction\s*\w*\(([^)]*)\)|(?:\(([^()]*)\)|\b(\w+))\s*=>")
 _INDENT = re.compile(r"\n[ \t]+")
 _F_STRING, _FIELD = re.compile(r"[rR]?[fF][rR]?[\"']"), re.compile(r"\{[^{}\n]*\}")
 _TEXT_TOKENS = {
@@ -97,6 +100,9 @@ def findings(text: str, first: int = 1) -> Iterator[Finding]:
 
 def findings_in(path: Path) -> list[Finding]:
     """Return the findings of a document, or of the comments and literals of a module, by line."""
+    if path.suffix == ".js":
+        script = path.read_text(encoding="utf-8")
+        return sorted([*findings(script), *names_in_script(script)])
     if path.suffix != ".py":
         return sorted(findings(path.read_text(encoding="utf-8")))
     with tokenize.open(path) as file:
@@ -119,6 +125,21 @@ def names_in(source: str) -> Iterator[Finding]:
         name = _bound_name(node)
         if name is not None and (advice := NAMES.get(name.strip("_").lower())) is not None:
             yield Finding(node.lineno, name, advice)  # type: ignore[attr-defined]
+
+
+def names_in_script(script: str) -> Iterator[Finding]:
+    """Yield the names that a script declares and that do not say what they hold.
+
+    >>> [
+    ...     (finding.line, finding.phrase)
+    ...     for finding in names_in_script("const found = rows\\n.map((one, i) => one.id);")
+    ... ]
+    [(1, 'found'), (2, 'one')]
+    """
+    for match in _DECLARED.finditer(script):
+        for name in re.findall(r"\w+", " ".join(filter(None, match.groups()))):
+            if (advice := NAMES.get(name.lower())) is not None:
+                yield Finding(1 + script.count("\n", 0, match.start()), name, advice)
 
 
 def sentences_in(source: str) -> Iterator[Finding]:
@@ -161,7 +182,9 @@ def checked_files() -> list[Path]:
     return [
         ROOT / name
         for name in names
-        if name.endswith((".py", ".md")) and not name.startswith((*GENERATED, EXAMPLES)) and (ROOT / name).is_file()
+        if name.endswith((".py", ".md", ".js"))
+        and not name.startswith((*GENERATED, EXAMPLES))
+        and (ROOT / name).is_file()
     ]
 
 

@@ -67,9 +67,29 @@ def test_the_name_of_a_test_is_read_as_a_sentence() -> None:
     assert [(line, phrase) for line, phrase, _ in sentences_in(source)] == [(1, "nobody"), (3, "is no map")]
 
 
+def test_a_script_of_a_page_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "page.js"
+    path.write_text("/** Nobody waits. */\nconst found = rows;\nfunction show(told) {}\nids.map((one, i) => one.id);\n")
+    assert [(line, phrase) for line, phrase, _ in findings_in(path)] == [
+        (1, "Nobody"),
+        (2, "found"),
+        (3, "told"),
+        (4, "one"),
+    ]
+
+
 def test_documents_and_modules_are_read() -> None:
     names = {path.name for path in checked_files()}
-    assert {"README.md", "language.md", "engine.py", "errors.py", "plain_words.py", "health.py", "run.py"} <= names
+    assert {
+        "README.md",
+        "language.md",
+        "engine.py",
+        "errors.py",
+        "plain_words.py",
+        "health.py",
+        "run.py",
+        "tree.js",
+    } <= names
     assert "report.md" not in names
     assert "test_plain_words.py" not in names
 

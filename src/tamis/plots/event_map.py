@@ -56,9 +56,9 @@ def event_map(
     Parameters
     ----------
     dots
-        The events, in the order that the rows of ``subscriptions`` speak of.
+        The events, in the order to which the rows of ``subscriptions`` refer.
     subscriptions
-        Who asked.
+        The subscriptions.
     outlines
         The rings of the base map.
     title, note

@@ -22,8 +22,8 @@ function shape(name, attributes) {
 const outline = (rings) => rings.map((ring) => `M${ring.map(([lon, lat]) => `${lon} ${-lat}`).join("L")}Z`).join("");
 
 const map = shape("svg", { role: "img", "aria-label": `Map of ${events.length} events`, preserveAspectRatio: "xMidYMid meet" });
-const asked = shape("g", {}), scale = innerWidth < 600 ? .6 : 1;
-map.append(shape("path", { class: "land", d: outline(outlines) }), asked);
+const chosenRegions = shape("g", {}), scale = innerWidth < 600 ? .6 : 1;
+map.append(shape("path", { class: "land", d: outline(outlines) }), chosenRegions);
 // A line of no length with round ends is a dot whose size does not change with the map.
 const dots = events.map((event, row) => {
   const dot = shape("path", { class: "dot", d: `M${event.lon} ${-event.lat}h0`, "stroke-width": event.size * scale });
@@ -71,32 +71,32 @@ at("closer").addEventListener("click", () => zoom(.6));
 at("farther").addEventListener("click", () => zoom(1 / .6));
 at("whole").addEventListener("click", () => look([...whole]));
 
-const matches = subscriptions.reduce((sum, one) => sum + one.rows.length, 0);
-const wanted = new Set(subscriptions.flatMap((one) => one.rows));
+const matches = subscriptions.reduce((sum, subscription) => sum + subscription.rows.length, 0);
+const wanted = new Set(subscriptions.flatMap((subscription) => subscription.rows));
 at("numbers").dataset.matches = matches;
-at("numbers").append(`${events.length.toLocaleString("en-US")} events, ${subscriptions.length} subscriptions: ${matches.toLocaleString("en-US")} matches. Somebody asked for ${wanted.size.toLocaleString("en-US")} of the events.`);
+at("numbers").append(`${events.length.toLocaleString("en-US")} events, ${subscriptions.length} subscriptions: ${matches.toLocaleString("en-US")} matches. ${wanted.size.toLocaleString("en-US")} of the events match a subscription.`);
 
-const buttons = subscriptions.map((one) => {
-  const button = el("button", { "aria-pressed": "false", "data-id": one.id, "data-matches": one.rows.length },
-    el("span", {}, String(one.id)), el("span", {}, one.rows.length.toLocaleString("en-US")));
-  button.addEventListener("click", () => choose(one));
+const buttons = subscriptions.map((subscription) => {
+  const button = el("button", { "aria-pressed": "false", "data-id": subscription.id, "data-matches": subscription.rows.length },
+    el("span", {}, String(subscription.id)), el("span", {}, subscription.rows.length.toLocaleString("en-US")));
+  button.addEventListener("click", () => choose(subscription));
   at("subscriptions").append(el("li", {}, button));
   return button;
 });
 at("all").addEventListener("click", () => choose(null));
 at("search").addEventListener("input", () => {
   const text = at("search").value.toLowerCase();
-  subscriptions.forEach((one, i) => { buttons[i].parentElement.hidden = !`${one.id} ${one.filter}`.toLowerCase().includes(text); });
+  subscriptions.forEach((subscription, i) => { buttons[i].parentElement.hidden = !`${subscription.id} ${subscription.filter}`.toLowerCase().includes(text); });
 });
 
-/** Show whom a subscription hears of; null shows what anybody hears of. */
+/** Show the events that a subscription matches; null shows those that any subscription matches. */
 function choose(subscription) {
   const rows = subscription ? new Set(subscription.rows) : wanted;
   dots.forEach((dot, row) => dot.classList.toggle("rest", !rows.has(row)));
   buttons.forEach((button, i) => button.setAttribute("aria-pressed", subscriptions[i] === subscription));
   map.append(...dots.filter((_, row) => rows.has(row))); // over the others
   const regions = subscription?.regions ?? [];
-  asked.replaceChildren(...regions.map((rings) => shape("path", { class: "asked", d: outline(rings) })));
+  chosenRegions.replaceChildren(...regions.map((rings) => shape("path", { class: "asked", d: outline(rings) })));
   if (regions.length) lookAt(regions.flat(2));
   at("filter").replaceChildren(subscription ? subscription.filter : "");
 }
@@ -106,14 +106,14 @@ function showEvent(row) {
   chosenEvent = row;
   dots[row].classList.add("chosen");
   const facts = Object.entries(events[row].facts).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]);
-  const who = subscriptions.filter((one) => one.rows.includes(row));
-  const links = who.map((one) => {
-    const button = el("button", {}, String(one.id));
-    button.addEventListener("click", () => choose(one));
+  const matching = subscriptions.filter((subscription) => subscription.rows.includes(row));
+  const links = matching.map((subscription) => {
+    const button = el("button", {}, String(subscription.id));
+    button.addEventListener("click", () => choose(subscription));
     return button;
   });
   at("event").replaceChildren(el("dl", {}, ...facts),
-    el("p", { id: "asked", "data-count": who.length }, who.length ? `Asked for by ${who.length}:` : "Nobody asked for it."), el("p", { class: "row" }, ...links));
+    el("p", { id: "asked", "data-count": matching.length }, matching.length ? `It matches ${matching.length}:` : "It matches no subscription."), el("p", { class: "row" }, ...links));
 }
 
 choose(null);

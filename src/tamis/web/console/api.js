@@ -11,12 +11,12 @@ export class Problem extends Error {
 
 let token = "";
 let askForToken = async () => "";
-let heard = () => {};
+let reportHealth = () => {};
 
 /** What to do when a token is needed, and whom to tell whether the broker answers. */
 export function onEvents({ needToken, health }) {
   askForToken = needToken;
-  heard = health;
+  reportHealth = health;
 }
 
 export async function get(path) {
@@ -40,10 +40,10 @@ async function request(method, path, body, signal, again = true) {
     response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
     if (signal?.aborted) throw new Problem(0, "the request was cancelled");
-    heard(false);
+    reportHealth(false);
     throw new Problem(0, "no answer from the broker");
   }
-  heard(true);
+  reportHealth(true);
   if (response.status === 401 && again) {
     token = await askForToken();
     if (token) return request(method, path, body, signal, false);

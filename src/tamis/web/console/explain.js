@@ -35,12 +35,12 @@ export function explainView(view) {
     clearTimeout(timer);
     const number = ++latest;
     try {
-      const asked = { event: JSON.parse(event.value) };
-      if (id.value.trim()) asked.id = id.value.trim();
-      else asked.filter = filter.value;
-      const told = await post("/v1/explain", asked);
+      const question = { event: JSON.parse(event.value) };
+      if (id.value.trim()) question.id = id.value.trim();
+      else question.filter = filter.value;
+      const explanation = await post("/v1/explain", question);
       if (number !== latest) return;
-      fill(answer, verdict(told), steps(told), (told.links ?? []).map((link) => el("p", {}, `${link.link}: ${link.reason}`)));
+      fill(answer, verdict(explanation), steps(explanation), (explanation.links ?? []).map((link) => el("p", {}, `${link.link}: ${link.reason}`)));
     } catch (problem) {
       if (number !== latest) return;
       if (problem.status === 503) timer = setTimeout(explain, 1000); // the broker has too much to do just now
@@ -65,8 +65,8 @@ function grow(area) {
   area.style.height = `${Math.min(area.scrollHeight + 2, 480)}px`;
 }
 
-function verdict(told) {
-  return el("p", { class: told.matched ? "good" : "bad" }, el("b", { "data-matched": String(told.matched) }, told.matched ? "It matches." : "It does not match."));
+function verdict(explanation) {
+  return el("p", { class: explanation.matched ? "good" : "bad" }, el("b", { "data-matched": String(explanation.matched) }, explanation.matched ? "It matches." : "It does not match."));
 }
 
 /** A block per condition with the value it saw; AND, OR and NOT around it are steps of their own. */
@@ -75,15 +75,15 @@ export function steps({ tree }) {
 }
 
 /** What counts is green or red. Under NOT a condition has no colour: that it fails may be just what is wanted. */
-function step(one, counts) {
-  const colour = !counts ? "" : one.outcome === true ? "good" : "bad", mark = { true: "✓", false: "✗", null: "?" }[one.outcome];
-  const parts = (one.parts ?? []).map((part) => step(part, counts && one.operator !== "NOT"));
-  const text = one.operator && one.operator !== "NOT" ? one.operator : one.condition;
-  return el("div", { class: `condition ${colour}` }, el("code", {}, `${mark} ${text}`), because(one), parts);
+function step(node, counts) {
+  const colour = !counts ? "" : node.outcome === true ? "good" : "bad", mark = { true: "✓", false: "✗", null: "?" }[node.outcome];
+  const parts = (node.parts ?? []).map((part) => step(part, counts && node.operator !== "NOT"));
+  const text = node.operator && node.operator !== "NOT" ? node.operator : node.condition;
+  return el("div", { class: `condition ${colour}` }, el("code", {}, `${mark} ${text}`), because(node), parts);
 }
 
-function because(one) {
-  if (one.operator === "NOT") return el("div", { class: "quiet" }, { true: "holds, because this does not:", false: "does not hold, because this does:", null: "unknown, because this is:" }[one.outcome]);
-  if (one.operator) return el("div", { class: "quiet" }, `${one.parts.filter((part) => part.outcome === true).length} of ${one.parts.length} hold; ${one.operator === "OR" ? "one is enough" : "all must"}`);
-  return one.attribute === null ? null : el("div", { class: "quiet" }, `${one.attribute} is ${one.value ?? "missing"}`);
+function because(node) {
+  if (node.operator === "NOT") return el("div", { class: "quiet" }, { true: "holds, because this does not:", false: "does not hold, because this does:", null: "unknown, because this is:" }[node.outcome]);
+  if (node.operator) return el("div", { class: "quiet" }, `${node.parts.filter((part) => part.outcome === true).length} of ${node.parts.length} hold; ${node.operator === "OR" ? "one is enough" : "all must"}`);
+  return node.attribute === null ? null : el("div", { class: "quiet" }, `${node.attribute} is ${node.value ?? "missing"}`);
 }

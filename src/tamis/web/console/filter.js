@@ -11,7 +11,7 @@ export function filterField(text, tried) {
 
   async function check() {
     const number = ++latest, filter = area.value.trim();
-    asking.abort(); // the broker need not answer what nobody waits for
+    asking.abort(); // the former answer is no longer needed
     asking = new AbortController();
     if (!filter) {
       fill(problem);
@@ -41,7 +41,7 @@ export function filterField(text, tried) {
   return {
     element: el("div", {}, area, problem),
     get value() { return area.value.trim(); },
-    set value(given) { area.value = given; check(); },
+    set value(text) { area.value = text; check(); },
     show,
     check,
   };

@@ -54,23 +54,23 @@ export function liveView(view) {
       number("commit", commit === null ? null : commit.toFixed(1), "ms to be durable"), number("waiting", held.waiting, "waiting for clients"));
     fill(chart, line(rates.map(({ at, value }) => ({ part: 1 - (now - at) / MINUTE, value })), "events per second", ["a minute ago", "now"]));
     fill(list, deliveries.length ? table([
-      ["time", (one) => clock(one.at).slice(11)],
-      ["event", (one) => el("code", {}, brief(one.event))],
-      ["for", (one) => one.subscriptions.join(", ")],
+      ["time", (delivery) => clock(delivery.at).slice(11)],
+      ["event", (delivery) => el("code", {}, brief(delivery.event))],
+      ["for", (delivery) => delivery.subscriptions.join(", ")],
     ], byEvent(deliveries), inspect) : el("p", { class: "quiet" }, `No events have been delivered yet. Publish one: curl -d '{"mag": 6.1}' ${location.origin}/v1/events`));
     map.show(events, inspect);
   }
 
-  async function inspect(one) {
+  async function inspect(delivery) {
     setPaused(true);
-    fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("p", { class: "quiet" }, "Finding the subscriptions that match ..."));
+    fill(chosen, el("pre", {}, JSON.stringify(delivery.event, null, 1)), el("p", { class: "quiet" }, "Finding the subscriptions that match ..."));
     try {
-      const { subscriptions, count: n } = await post("/v1/matches", { event: one.event, namespace: one.namespace });
-      const told = await Promise.all(subscriptions.slice(0, SHOWN).map((found) => post("/v1/explain", { event: one.event, filter: found.filter, namespace: one.namespace })));
-      map.mark(subscriptions.map((found) => found.filter));
+      const { subscriptions, count: n } = await post("/v1/matches", { event: delivery.event, namespace: delivery.namespace });
+      const explanations = await Promise.all(subscriptions.slice(0, SHOWN).map((subscription) => post("/v1/explain", { event: delivery.event, filter: subscription.filter, namespace: delivery.namespace })));
+      map.mark(subscriptions.map((subscription) => subscription.filter));
       const more = n > SHOWN ? `, the first ${SHOWN} are shown` : "";
-      fill(chosen, el("pre", {}, JSON.stringify(one.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscription${n === 1 ? " matches" : "s match"}${more}`),
-        subscriptions.slice(0, SHOWN).map((found, i) => el("div", { class: "found" }, el("h4", {}, String(found.id)), steps(told[i]))));
+      fill(chosen, el("pre", {}, JSON.stringify(delivery.event, null, 1)), el("h3", { id: "matched" }, `${count(n)} subscription${n === 1 ? " matches" : "s match"}${more}`),
+        subscriptions.slice(0, SHOWN).map((subscription, i) => el("div", { class: "found" }, el("h4", {}, String(subscription.id)), steps(explanations[i]))));
     } catch (problem) {
       fill(chosen, el("p", { class: "problem" }, problem.message));
     }
@@ -86,13 +86,13 @@ function number(name, value, label) {
 
 /** Neighbouring deliveries of one event as one, with all its subscriptions: each HTTP subscription is a client of its own. */
 function byEvent(deliveries) {
-  const found = [];
-  for (const one of deliveries) {
-    const before = found.at(-1);
-    if (before?.id === one.id) before.subscriptions = [...one.subscriptions, ...before.subscriptions];
-    else found.push({ ...one });
+  const merged = [];
+  for (const delivery of deliveries) {
+    const before = merged.at(-1);
+    if (before?.id === delivery.id) before.subscriptions = [...delivery.subscriptions, ...before.subscriptions];
+    else merged.push({ ...delivery });
   }
-  return found;
+  return merged;
 }
 
 /** The first few attributes of an event in one line. */

@@ -17,8 +17,8 @@ export function regionsIn(text) {
 /** Where an event lies: the first attribute that is a point, or lon and lat. */
 export function placeOf(event) {
   for (const value of Object.values(event)) {
-    const found = typeof value === "string" && value.length < 100 ? POINT.exec(value) : null;
-    if (found) return [Number(found[2]), Number(found[1])];
+    const point = typeof value === "string" && value.length < 100 ? POINT.exec(value) : null;
+    if (point) return [Number(point[2]), Number(point[1])];
   }
   const { lon, lat } = event;
   return Number.isFinite(lon) && Number.isFinite(lat) ? [lat, lon] : null;
@@ -31,7 +31,7 @@ export class WorldMap {
     this.map = L.map(element, { worldCopyJump: false, minZoom: 1, maxZoom: 12, keyboard: true }).setView([25, -100], 2);
     this.map.attributionControl.setPrefix(false).addAttribution("Natural Earth, U.S. Census Bureau");
     this.areas = L.layerGroup().addTo(this.map);
-    this.found = L.layerGroup().addTo(this.map);
+    this.marked = L.layerGroup().addTo(this.map);
     this.dots = L.layerGroup().addTo(this.map);
     this.fitted = false;
     this.shape = L.layerGroup().addTo(this.map);
@@ -56,12 +56,12 @@ export class WorldMap {
     this.dots.clearLayers();
     this.areas.clearLayers();
     const places = [];
-    for (const one of events) {
-      const place = placeOf(one.event);
+    for (const delivery of events) {
+      const place = placeOf(delivery.event);
       if (!place) continue;
       places.push(place);
       const dot = this.L.circleMarker(place, { radius: 5, color: this.dot, weight: 1, fillOpacity: .6 }).addTo(this.dots);
-      if (pick) dot.on("click", () => pick(one));
+      if (pick) dot.on("click", () => pick(delivery));
     }
     const regions = events.flatMap(({ event }) => Object.values(event).flatMap((value) => (typeof value === "string" ? regionsIn(value) : [])));
     for (const ring of regions.slice(0, MOST_REGIONS)) this.L.polygon(ring, { color: this.dot, weight: 1, opacity: .35, fillOpacity: .04, interactive: false }).addTo(this.areas);
@@ -73,8 +73,8 @@ export class WorldMap {
 
   /** Mark the regions that filters name, and nothing else. */
   mark(filters) {
-    this.found.clearLayers();
-    for (const ring of filters.flatMap(regionsIn).slice(0, MOST_REGIONS)) this.L.polygon(ring, { color: this.line, weight: 1, fillOpacity: .35, interactive: false }).addTo(this.found);
+    this.marked.clearLayers();
+    for (const ring of filters.flatMap(regionsIn).slice(0, MOST_REGIONS)) this.L.polygon(ring, { color: this.line, weight: 1, fillOpacity: .35, interactive: false }).addTo(this.marked);
   }
 
   draw(changed) {

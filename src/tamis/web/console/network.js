@@ -35,16 +35,16 @@ export function networkView(view) {
   function draw(statistics) {
     fill(picture, star(statistics, roomIn(picture)));
     fill(links, statistics.links.length ? table([
-      ["link", (one) => one.link], ["policy", (one) => one.policy], ["state", (one) => (one.connected ? "up" : "down")],
-      ["entries", (one) => count(one.table_entries), "n"], ["withheld", (one) => count(one.suppressed), "n"],
-      ["events", (one) => count(one.events), "n"], ["needless", (one) => count(one.false_positives), "n"], ["waiting", (one) => count(one.waiting), "n"],
+      ["link", (link) => link.link], ["policy", (link) => link.policy], ["state", (link) => (link.connected ? "up" : "down")],
+      ["entries", (link) => count(link.table_entries), "n"], ["withheld", (link) => count(link.suppressed), "n"],
+      ["events", (link) => count(link.events), "n"], ["needless", (link) => count(link.false_positives), "n"], ["waiting", (link) => count(link.waiting), "n"],
     ], statistics.links) : el("p", { class: "quiet" }, "This broker has no links. Configure them in broker.toml: tamis serve --config broker.toml."));
   }
 
   async function forwarding() {
     try {
-      const told = await post("/v1/explain", { id: id.value.trim() });
-      fill(hidden, told.links.length ? told.links.map((one) => el("p", {}, el("b", {}, one.link), `: ${one.reason}`)) : el("p", { class: "quiet" }, "There are no links."));
+      const explanation = await post("/v1/explain", { id: id.value.trim() });
+      fill(hidden, explanation.links.length ? explanation.links.map((link) => el("p", {}, el("b", {}, link.link), `: ${link.reason}`)) : el("p", { class: "quiet" }, "There are no links."));
     } catch (problem) {
       fill(hidden, el("p", { class: "problem" }, problem.message));
     }
@@ -57,33 +57,33 @@ export function networkView(view) {
     fill(costs, el("p", { class: "quiet" }, "Running the same subscriptions and events through every policy; the broker keeps running. This takes some seconds ..."));
     try {
       const named = policies.value.split(/\s+/).filter(Boolean);
-      const found = await post("/v1/comparison", { brokers: Number(brokers.value), ...(named.length ? { policies: named } : {}) });
-      fill(costs, el("p", {}, `${count(found.subscriptions)} subscriptions, ${count(found.events)} events, ${found.brokers} brokers`), table([
-        ["policy", (one) => one.policy], ["meaning", (one) => MEANS[one.policy] ?? "", "means"], ["delivered", (one) => count(one.delivered), "n"], ["lost", (one) => count(one.lost), "n"],
-        ["updates", (one) => count(one.subscription_messages), "n"], ["bytes", (one) => count(one.subscription_bytes), "n"],
-        ["events", (one) => count(one.event_messages), "n"], ["needless", (one) => count(one.false_positives), "n"], ["entries", (one) => count(one.table_entries), "n"],
-      ], found.policies, showPolicy), saved(found.policies));
-      showPolicy(found.policies.find((one) => one.policy === "covering") ?? found.policies[0]);
+      const comparison = await post("/v1/comparison", { brokers: Number(brokers.value), ...(named.length ? { policies: named } : {}) });
+      fill(costs, el("p", {}, `${count(comparison.subscriptions)} subscriptions, ${count(comparison.events)} events, ${comparison.brokers} brokers`), table([
+        ["policy", (policy) => policy.policy], ["meaning", (policy) => MEANS[policy.policy] ?? "", "means"], ["delivered", (policy) => count(policy.delivered), "n"], ["lost", (policy) => count(policy.lost), "n"],
+        ["updates", (policy) => count(policy.subscription_messages), "n"], ["bytes", (policy) => count(policy.subscription_bytes), "n"],
+        ["events", (policy) => count(policy.event_messages), "n"], ["needless", (policy) => count(policy.false_positives), "n"], ["entries", (policy) => count(policy.table_entries), "n"],
+      ], comparison.policies, showPolicy), saved(comparison.policies));
+      showPolicy(comparison.policies.find((policy) => policy.policy === "covering") ?? comparison.policies[0]);
     } catch (problem) {
       fill(costs, el("p", { class: "problem" }, problem.message));
     }
     run.disabled = false;
   }
 
-  /** The tree of one policy, what each of its links carried, and who was not announced because of whom. */
-  function showPolicy(one) {
-    shown = one;
+  /** The tree of one policy, what each of its links carried, and which subscriptions were not announced because others cover them. */
+  function showPolicy(policy) {
+    shown = policy;
     const room = roomIn(chosen);
-    const because = one.links.flatMap((link) => link.because.map((found) => ({ ...found, link: `${link.source} to ${link.target}` })));
-    fill(chosen, el("h3", {}, `The tree of ${one.policy}`),
-      el("div", { class: "scroll" }, one.seats.length ? peerTree(one.seats, room) : brokerTree(one.links, room)),
-      el("p", { class: "quiet" }, one.seats.length ? "A dot at the bottom is a subscription of a client; a node above belongs to one of those below it (the thick line); its box contains all of theirs." : "A line is as thick as the events it carried: ↓ away from the first broker, ↑ towards it."),
-      one.links.length ? table([
+    const because = policy.links.flatMap((link) => link.because.map((withheld) => ({ ...withheld, link: `${link.source} to ${link.target}` })));
+    fill(chosen, el("h3", {}, `The tree of ${policy.policy}`),
+      el("div", { class: "scroll" }, policy.seats.length ? peerTree(policy.seats, room) : brokerTree(policy.links, room)),
+      el("p", { class: "quiet" }, policy.seats.length ? "A dot at the bottom is a subscription of a client; a node above belongs to one of those below it (the thick line); its box contains all of theirs." : "A line is as thick as the events it carried: ↓ away from the first broker, ↑ towards it."),
+      policy.links.length ? table([
         ["link", (link) => `${link.source} to ${link.target}`], ["updates", (link) => count(link.updates), "n"], ["entries", (link) => count(link.table_entries), "n"],
         ["withheld", (link) => count(link.withheld), "n"], ["events", (link) => count(link.events), "n"], ["needless", (link) => count(link.false_positives), "n"],
-      ], one.links) : null,
-      because.length ? [el("h3", {}, "Not announced, because another one covers it"), table([
-        ["subscription", (found) => found.id], ["link", (found) => found.link, "short"], ["covered by", (found) => found.covered_by.join(", ")],
+      ], policy.links) : null,
+      because.length ? [el("h3", {}, "Not announced, because another subscription covers it"), table([
+        ["subscription", (withheld) => withheld.id], ["link", (withheld) => withheld.link, "short"], ["covered by", (withheld) => withheld.covered_by.join(", ")],
       ], because)] : null);
   }
 
@@ -95,7 +95,7 @@ export function networkView(view) {
 
 /** What covering spares, in a sentence. */
 function saved(policies) {
-  const off = policies.find((one) => one.policy === "every"), on = policies.find((one) => one.policy === "covering");
+  const off = policies.find((policy) => policy.policy === "every"), on = policies.find((policy) => policy.policy === "covering");
   if (!off || !on || !off.subscription_messages) return null;
   const part = Math.round(100 * (1 - on.subscription_messages / off.subscription_messages));
   return el("p", { id: "saved" }, `Covering on: ${count(on.subscription_messages)} updates instead of ${count(off.subscription_messages)}, ${part} % fewer, and ${count(on.table_entries)} table entries instead of ${count(off.table_entries)}.`);

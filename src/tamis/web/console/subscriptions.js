@@ -31,8 +31,8 @@ export function subscriptionsView(view) {
   fill(outcome, el("p", { class: "quiet" }, "Write a filter to see which recent events match it, and which subscription covers it."));
   search.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => { after = 0; reload(); }, 250); });
   get("/v1/statistics").then(({ schema }) => {
-    const regions = Object.entries(schema).filter(([, kind]) => kind === "region").map(([one]) => one);
-    fill(attribute, (regions.length ? regions : ["region"]).map((one) => el("option", {}, one)));
+    const regions = Object.entries(schema).filter(([, kind]) => kind === "region").map(([attributeName]) => attributeName);
+    fill(attribute, (regions.length ? regions : ["region"]).map((attributeName) => el("option", {}, attributeName)));
   }).catch(() => fill(attribute, el("option", {}, "region")));
   reload();
 
@@ -60,7 +60,7 @@ export function subscriptionsView(view) {
       el("p", {}, el("b", { id: "matched-count", "data-value": answer.matched }, count(answer.matched)), ` of the last ${count(answer.examined)} events match`),
       bars(timeline(answer), "matches in a bar", spanOf(answer)),
       el("div", { id: "around" }, around(answer)),
-      answer.events.length ? table([["time", (one) => clock(one.at).slice(11)], ["event", (one) => el("code", {}, brief(one.event))]], answer.events.slice(0, 20)) : null);
+      answer.events.length ? table([["time", (row) => clock(row.at).slice(11)], ["event", (row) => el("code", {}, brief(row.event))]], answer.events.slice(0, 20)) : null);
   }
 
   async function create() {
@@ -81,9 +81,9 @@ export function subscriptionsView(view) {
     try {
       const page = await get(`/v1/subscriptions?limit=${PAGE}&after=${after}&search=${encodeURIComponent(search.value.trim())}`);
       fill(list, page.subscriptions.length ? table([
-        ["id", (one) => String(one.id)], ["filter", (one) => el("code", {}, one.filter.slice(0, 300))], ["state", (one) => one.state],
-        ["waiting", (one) => count(one.waiting), "n"],
-        ["action", (one) => el("button", { class: "act small", "aria-label": `Delete ${one.id}`, onclick: () => drop(one) }, "Delete")],
+        ["id", (subscription) => String(subscription.id)], ["filter", (subscription) => el("code", {}, subscription.filter.slice(0, 300))], ["state", (subscription) => subscription.state],
+        ["waiting", (subscription) => count(subscription.waiting), "n"],
+        ["action", (subscription) => el("button", { class: "act small", "aria-label": `Delete ${subscription.id}`, onclick: () => drop(subscription) }, "Delete")],
       ], page.subscriptions) : el("p", { class: "quiet" }, search.value.trim() ? "No subscription matches this search." : `No subscriptions yet. Write a filter above, or: curl -d '{"filter": "mag >= 5"}' ${location.origin}/v1/subscriptions`));
       fill(pager,
         el("span", { class: "quiet" }, page.subscriptions.length ? `${count(after + 1)} to ${count(after + page.subscriptions.length)}` : ""),
@@ -94,10 +94,10 @@ export function subscriptionsView(view) {
     }
   }
 
-  async function drop(one) {
-    const client = one.client === null ? "" : `&client=${encodeURIComponent(one.client)}`;
+  async function drop(subscription) {
+    const client = subscription.client === null ? "" : `&client=${encodeURIComponent(subscription.client)}`;
     try {
-      await remove(`/v1/subscriptions/${encodeURIComponent(one.id)}?namespace=${encodeURIComponent(one.namespace)}${client}`);
+      await remove(`/v1/subscriptions/${encodeURIComponent(subscription.id)}?namespace=${encodeURIComponent(subscription.namespace)}${client}`);
     } catch (problem) {
       fill(status, problem.message);
     }

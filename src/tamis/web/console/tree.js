@@ -16,13 +16,13 @@ const NAMED = 48, NUMBERED = 104, UPRIGHT = 640;
 export function brokerTree(links, width) {
   const neighbours = new Map(), byEnds = new Map(links.map((link) => [`${link.source} ${link.target}`, link]));
   for (const { source, target } of links) neighbours.set(source, [...(neighbours.get(source) ?? []), target]);
-  const tree = layout([...neighbours.keys()][0], (name, from) => neighbours.get(name).filter((one) => one !== from), (name) => name, width, (leaves) => leaves * NAMED <= width);
+  const tree = layout([...neighbours.keys()][0], (name, from) => neighbours.get(name).filter((neighbour) => neighbour !== from), (name) => name, width, (leaves) => leaves * NAMED <= width);
   const most = Math.max(1, ...links.map((link) => link.events)), shapes = [], labels = [];
   for (const { node: name, parent, x, y, isLeaf } of tree.places.values()) { // upright, the name of a leaf is below it
     if (parent) {
       const down = byEnds.get(`${parent.node} ${name}`), up = byEnds.get(`${name} ${parent.node}`);
-      const told = `${parent.node} and ${name}: ${count(down.events)} events down, ${count(up.events)} up; ${count(down.table_entries)} and ${count(up.table_entries)} entries`;
-      shapes.unshift(...edge(tree, parent, { x, y }, { class: "up", "stroke-width": (1 + 6 * Math.max(down.events, up.events) / most).toFixed(1) }, told));
+      const title = `${parent.node} and ${name}: ${count(down.events)} events down, ${count(up.events)} up; ${count(down.table_entries)} and ${count(up.table_entries)} entries`;
+      shapes.unshift(...edge(tree, parent, { x, y }, { class: "up", "stroke-width": (1 + 6 * Math.max(down.events, up.events) / most).toFixed(1) }, title));
       labels.push(...traffic(tree, parent, { x, y }, name, `↓ ${count(down.events)}  ↑ ${count(up.events)}`));
     }
     shapes.push(svg("g", { "data-node": name }, svg("circle", { cx: x, cy: y, r: 9 }), nameOf(tree, x, y, name, isLeaf && tree.upright ? -22 : 14)));
@@ -49,7 +49,7 @@ export function peerTree(seats, width) {
   return frame(tree, shapes, `A tree of ${seats.length} seats, ${root.children.length + 1} levels`);
 }
 
-/** Places of all nodes by key: {x, y, node, parent}, parents first. `fits` says whether so many leaves may stand side by side. */
+/** Places of all nodes by key: {x, y, node, parent}, parents first. `fits` says whether a number of leaves fits side by side. */
 function layout(root, below, key, width, fits) {
   const order = [];
   let leaves = 0;
@@ -63,16 +63,16 @@ function layout(root, below, key, width, fits) {
   };
   visit(root, null, null, 0);
   const upright = fits(leaves), inner = width - 2 * SIDE;
-  for (const one of order) {
-    one.x = !upright ? 12 + one.depth * INDENT : leaves > 1 ? SIDE + one.at * inner / (leaves - 1) : width / 2;
-    one.y = upright ? 30 + one.depth * ROW : 16 + one.row * LINE;
+  for (const position of order) {
+    position.x = !upright ? 12 + position.depth * INDENT : leaves > 1 ? SIDE + position.at * inner / (leaves - 1) : width / 2;
+    position.y = upright ? 30 + position.depth * ROW : 16 + position.row * LINE;
   }
-  return { places: new Map(order.map((one) => [key(one.node), one])), upright, width, leaves };
+  return { places: new Map(order.map((position) => [key(position.node), position])), upright, width, leaves };
 }
 
 /** A line from a node to its child; in a list down along the parent and then across. */
-function edge({ upright }, from, to, attributes, told) {
-  const title = told ? [svg("title", {}, told)] : [];
+function edge({ upright }, from, to, attributes, words) {
+  const title = words ? [svg("title", {}, words)] : [];
   if (upright) return [svg("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, ...attributes }, ...title)];
   return [svg("line", { x1: from.x, y1: from.y, x2: from.x, y2: to.y, class: "trunk" }), svg("line", { x1: from.x, y1: to.y, x2: to.x, y2: to.y, ...attributes }, ...title)];
 }
