@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import platform
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 import tamis
 from tamis.engine import snapshot
 from tamis.engine.ids import Ids
+from tamis.engine.snapshot import local_copy
 from tamis.engine.snapshot.manifest import Part, measure, read_manifest
 from tamis.engine.snapshot.parts import write_parts, write_removed
 from tamis.errors import SnapshotError
@@ -137,3 +139,19 @@ def test_ids_as_arrow() -> None:
     ids.append_range(range(3))
     assert ids.to_arrow(np.array([0, 2], np.int32)).to_pylist() == ["a", "0"]
     assert Ids().to_arrow(np.array([], np.int32)).to_pylist() == []
+
+
+def test_only_parts_from_another_machine_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAMIS_SNAPSHOT_CACHE", str(tmp_path / "copies"))
+    version = _write(tmp_path / "engine", [30, 20])
+    first, *_, last = _homed(version)
+    assert local_copy.local_parts(version, [first]) == version == local_copy.local_version(version)
+    assert not (tmp_path / "copies").exists()
+    monkeypatch.setattr(platform, "node", lambda: "another machine")
+    copy = local_copy.local_parts(version, [first])
+    assert copy.is_relative_to(tmp_path / "copies")
+    copied = {path.name for path in copy.iterdir()}
+    assert local_copy.local_parts(version, [last]) == copy
+    assert copied < {path.name for path in copy.iterdir()} <= {path.name for path in version.iterdir()}
+    assert all((copy / name).read_bytes() == (version / name).read_bytes() for name in copied)
+    assert local_copy.local_version(version).is_relative_to(tmp_path / "copies")
