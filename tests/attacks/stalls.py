@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tamis.runtime.broker.config import BrokerConfig
+from tamis.runtime.broker.config import BrokerConfig, LinkConfig
 from tamis.web.serving import serve
 from tests.effort import unit_seconds
 from tests.server.processes import Answer, ask
@@ -46,9 +46,9 @@ class Watched:
 
 
 @contextlib.asynccontextmanager
-async def watched_broker(directory: Path) -> AsyncIterator[Watched]:
+async def watched_broker(directory: Path, *neighbours: str, schema: str = "") -> AsyncIterator[Watched]:
     ready = asyncio.get_running_loop().create_future()
-    config = BrokerConfig(port=0, data=str(directory))
+    config = BrokerConfig(port=0, data=str(directory), schema=schema, links=tuple(map(LinkConfig, neighbours)))
     task = asyncio.create_task(serve(config, ready.set_result))
     gc.collect()
     gc.freeze()  # what the tests before this one left would be searched again within a step of the broker

@@ -75,10 +75,13 @@ def simplify(a: Source, schema: Schema | None = None) -> Subscription:
     return replace(subscription, filters=simplify_filters(subscription.filters))
 
 
-def simplify_filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """Return filters with the same union: rules 1 to 3, joined where possible, in canonical order."""
-    current = _ordered(simplified for filter in filters if (simplified := _simplified(filter)) is not None)
-    budget = Budget(MAX_PIECES)
+def simplify_filters(filters: Iterable[Filter], pieces: int = MAX_PIECES) -> tuple[Filter, ...]:
+    """Return filters with the same union: rules 1 to 3, joined where possible, in canonical order.
+
+    ``pieces`` limits the cost of all proofs; what it does not suffice for stays as it is.
+    """
+    budget = Budget(pieces)
+    current = _ordered(simplified for filter in filters if (simplified := _simplified(filter, budget)) is not None)
     while True:
         following = _ordered(_without_covered(_joined(current, budget), budget))
         if following == current:
@@ -121,17 +124,20 @@ def join_filters(a: Filter, b: Filter) -> Filter | None:
 # Rules 1 and 2: inside one filter.
 
 
-def _simplified(filter: Filter) -> Filter | None:
+def _simplified(filter: Filter, budget: Budget) -> Filter | None:
     """Return the filter without redundant constraints; None when it can never hold."""
-    budget = Budget(RULE_3_PIECES)
-    if next(pieces_of(filter, budget), None) is None and not budget.exhausted:
+    share = budget.share(RULE_3_PIECES)
+    before = share.left
+    is_impossible = next(pieces_of(filter, share), None) is None and not share.exhausted
+    budget.spend(before - max(share.left, 0))
+    if is_impossible:
         return None
     if filter.rest is not None:
         return filter
-    return _filter_of({name: _essential(facts) for name, facts in _by_attribute(filter).items()})
+    return _filter_of({name: _essential(facts, budget) for name, facts in _by_attribute(filter).items()})
 
 
-def _essential(facts: Facts) -> Facts:
+def _essential(facts: Facts, budget: Budget) -> Facts:
     """Return the same facts without the conditions that others imply."""
     conditions = _joined_regions(facts.conditions)
     listed = (
@@ -145,7 +151,7 @@ def _essential(facts: Facts) -> Facts:
     for condition in conditions:  # one at a time: of two that imply each other, the second stays
         others = tuple(other for other in essential if other is not condition)
         alone = Facts(facts.allowed & PRESENT, others)
-        if alone.implies(condition):
+        if alone.implies(condition, budget):
             essential.remove(condition)
     return Facts(facts.allowed & PRESENT if conditions else facts.allowed, tuple(essential))
 

@@ -108,6 +108,12 @@ class _Remembered(dict[_Key, _Value]):
         self[key] = value
         self._bytes += size
 
+    def make_room(self, count: int, size: int) -> None:
+        """Let ``count`` values be added without clearing the cache in between, unless they are more than it holds."""
+        if self and (len(self) + count > self._most or self._bytes + size > self._most_bytes):
+            self.clear()
+            self._bytes = 0
+
 
 def _remembered_events() -> _Remembered[tuple[int, bytes], Event]:
     return _Remembered(REMEMBERED_EVENTS, REMEMBERED_EVENT_BYTES)
@@ -243,6 +249,22 @@ class Content:
             read.others.update((row, self.read_filter(documents[row])) for row in rows[:n_tried])
             rows, n_tried = rows[n_tried:], 4 * n_tried
         return read
+
+    def unread(self, documents: Sequence[bytes]) -> list[bytes]:
+        """Return the documents that `read_filters` would have to compile: of new shapes, and not in the cache."""
+        memory = self._memory.filters
+        missing = [data for data in documents if (self._number, data) not in memory]
+        _, rows = self._templates().columns(missing, range(len(missing)), self.schema)
+        return [missing[row] for row in rows]
+
+    def alternatives(self, data: bytes) -> int | None:
+        """Return the number of filters of a document that was compiled; None for any other, as one read as columns."""
+        filters = self._memory.filters.get((self._number, data))
+        return None if filters is None else len(filters)
+
+    def make_room(self, documents: Sequence[bytes]) -> None:
+        """Let these documents be cached together, unless they are more than the cache holds."""
+        self._memory.filters.make_room(len(documents), sum(map(len, documents)))
 
     def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
         """Return the filters of a document whose shape was read before; None: its shape is new."""
@@ -386,14 +408,19 @@ def copy_apart(content: Content) -> Content:
     """Return a copy for another thread, with its own caches; `adopt` takes over what it has compiled."""
     copy = Content(None if content.learns else content.schema)
     copy.schema, copy._number = content.schema, content._number
+    copy._memory.templates[copy._number] = content._templates().copy()
     return copy
 
 
 def adopt(content: Content, apart: Content) -> None:
-    """Take over the filters that a copy has compiled, unless types were forgotten meanwhile."""
+    """Take over the filters and shapes that a copy has compiled, unless types were forgotten meanwhile."""
     if apart._number == content._number:
         for (_, filters), data in apart._memory.texts.items():
             content._remember(filters, data)
+        read = {} if content.learns else apart._memory.filters  # of learned types only what was written is certain
+        for (_, data), filters in read.items():
+            content._memory.filters.remember((content._number, data), filters, len(data))
+        content._templates().adopt(apart._templates())
 
 
 def _check_names(names: Iterable[str]) -> None:

@@ -193,6 +193,10 @@ class StreamEnd:
         self.received = frame.seq
         return True
 
+    def is_next(self, frame: Frame) -> bool:
+        """Whether a frame carries the next message of the stream of these two lives."""
+        return self.former is None and self.is_for_me(frame) and frame.seq == self.received + 1
+
     def is_for_me(self, frame: Frame) -> bool:
         """Whether a frame belongs to the stream of these two lives."""
         return frame.to == self.epoch and frame.epoch == self.peer_epoch

@@ -16,6 +16,10 @@ tables may be distributed differently over the same keys, and either is complete
 gets another one is kept under another key. What no part announced, or a later part retracted, is *stale*, and is
 dropped in slices after the last part.
 
+A message of which some entries have entered the table early (`tamis.routing.early_entries`) is read like any other:
+entries that are in the table already cost nothing. The filters that early entries replaced are kept like those of a
+former table, and are stale once the message is taken.
+
 Each entry on disk has the *generation* of its table, the number of whole tables that began before. So a broker that
 restarts knows which entries are stale, and goes on with the next part.
 """
@@ -226,11 +230,14 @@ class _ReceivedTable:
     next_part: int = 0
     #: Keys of entries of former tables; they are dropped when no part is missing.
     stale: dict[str, None] = field(default_factory=dict)
+    #: Keys of entries that early ones replaced; they are stale when the message of these is taken.
+    replaced: dict[str, None] = field(default_factory=dict)
 
     def begin(self, keys: Iterable[str]) -> None:
         """Begin a table: all entries are of a former one until they are announced."""
         self.generation += 1
         self.stale = dict.fromkeys(keys)
+        self.replaced = {}
 
     def record(self, link: Link) -> Persist:
         """Return the record with which a restart goes on."""
@@ -248,10 +255,9 @@ class ReceivedTables:
     def update(self, message: m.Update, sender: Link) -> list[Effect]:
         """Apply an update of a neighbour; returns what to persist."""
         received = self._of(sender)
-        if received.number and not message.replace:
-            raise RemoteProtocolError(sender, f"an update came, part {received.next_part} of its table is next")
+        _check_update(message, received, sender)
         arrivals, plans = self._read(message, sender), _read_plans(self._table, message, sender)
-        effects: list[Effect] = []
+        effects = self._give_up_replaced(sender)
         if message.replace:
             received.begin(self._table.interests(sender))
             received.number = received.next_part = 0
@@ -265,16 +271,42 @@ class ReceivedTables:
             effects.append(self._drop(sender, key))
         return [*effects, *self.drop_stale()]
 
+    def enter_early(self, message: m.Update | m.TablePart, sender: Link) -> list[Effect]:
+        """Add entries of a message that will be taken later; returns what to persist."""
+        received = self._of(sender)
+        if isinstance(message, m.TablePart):
+            _check_part(message, received, sender)
+        else:
+            _check_update(message, received, sender)
+        arrivals = self._read(message, sender)
+        _read_plans(self._table, message, sender)  # if they are wrong, nothing of the message is applied
+        kept = self._keep_former(arrivals.interests, f"~{received.generation}.{message.number}", sender)
+        received.replaced |= dict.fromkeys(kept)
+        effects = [
+            _stored(sender, name, interest, _replaced_in(received.generation)) for name, interest in kept.items()
+        ]
+        return effects + self._put(arrivals, sender)
+
+    def _give_up_replaced(self, sender: Link) -> list[Effect]:
+        """Let what early entries have replaced be stale."""
+        received, held = self._of(sender), self._table.interests(sender)
+        names, received.replaced = [name for name in received.replaced if name in held], {}
+        received.stale |= dict.fromkeys(names)
+        return [_stored(sender, name, held[name], received.generation - 1) for name in names]
+
     def take_part(self, message: m.TablePart, sender: Link) -> list[Effect]:
         """Apply one part of a neighbour's table; returns what to persist and to answer."""
         received = self._of(sender)
         _check_part(message, received, sender)
         arrivals, plans = self._read(message, sender), _read_plans(self._table, message, sender)
+        effects = self._give_up_replaced(sender)
         if message.index == 0:
             received.begin(self._table.interests(sender))
         received.number, received.next_part = (0, 0) if message.is_last else (message.number, message.index + 1)
-        effects: list[Effect] = [received.record(sender)]
-        effects += self._keep_former(arrivals.interests, f"~{received.generation}.{message.index}", sender)
+        effects.append(received.record(sender))
+        kept = self._keep_former(arrivals.interests, f"~{received.generation}.{message.index}", sender)
+        received.stale |= dict.fromkeys(kept)
+        effects += [_stored(sender, name, interest, received.generation - 1) for name, interest in kept.items()]
         effects += self._put(arrivals, sender)
         held = self._table.interests(sender)
         for key in (key for key in message.retract if key in held and key not in received.stale):
@@ -304,7 +336,9 @@ class ReceivedTables:
     def restored(self, source: Link, key: str, value: bytes) -> Interest:
         """Return the entry of a record; it is stale if it is of a former table."""
         entry, received = msgspec.msgpack.decode(value, type=StoredEntry), self._of(source)
-        if entry.generation != received.generation:
+        if entry.generation == _replaced_in(received.generation):
+            received.replaced[key] = None
+        elif entry.generation != received.generation:
             received.stale[key] = None
         return self._interest(entry)
 
@@ -320,20 +354,24 @@ class ReceivedTables:
         return Interest(entry.key, entry.filter, entry.namespace, self._content.of(entry.namespace))
 
     def _read(self, message: m.Update | m.TablePart, sender: Link) -> _Arrivals:
-        """Read the entries that a neighbour announces, all or none."""
-        check_table(message, self._table.interests(sender), sender)
+        """Read the entries that a neighbour announces, all or none; those that it holds already are not compiled."""
+        held = self._table.interests(sender)
+        check_table(message, held, sender)
         try:
             interests = [(sender, entry.key, self._interest(entry)) for entry in message.announce]
         except LimitError as error:
             raise RemoteProtocolError(sender, str(error)) from None
-        read = ReadInterests([interest for _, _, interest in interests])
+        changed = [place for place in interests if not _is_written_alike(held.get(place[1]), place[2])]
+        read = ReadInterests([interest for _, _, interest in changed])
         if read.bad:
             first = min(read.bad)
-            raise RemoteProtocolError(sender, f"entry {message.announce[first].key!r}: {read.bad[first]}")
-        return _Arrivals(interests, read)
+            raise RemoteProtocolError(sender, f"entry {changed[first][1]!r}: {read.bad[first]}")
+        return _Arrivals(interests, changed, read)
 
-    def _keep_former(self, interests: list[tuple[Link, str, Interest]], suffix: str, sender: Link) -> list[Effect]:
-        """Keep the filters whose keys get other ones under keys of their own, which end with ``suffix``."""
+    def _keep_former(
+        self, interests: list[tuple[Link, str, Interest]], suffix: str, sender: Link
+    ) -> dict[str, Interest]:
+        """Keep and return the filters whose keys get other ones, under keys of their own that end with ``suffix``."""
         received, held = self._of(sender), self._table.interests(sender)
         kept: dict[str, Interest] = {}
         for _, key, interest in interests:
@@ -344,13 +382,12 @@ class ReceivedTables:
                 while name in held:
                     name += "~"
                 kept[name] = Interest(name, former.document, former.namespace, former.content)
-        received.stale |= dict.fromkeys(kept)
         self._table.put_many([(sender, name, interest) for name, interest in kept.items()])
-        return [_stored(sender, name, interest, received.generation - 1) for name, interest in kept.items()]
+        return kept
 
     def _put(self, arrivals: _Arrivals, sender: Link) -> list[Effect]:
         """Put the entries of a message into the table; returns what to persist."""
-        self._table.put_many(arrivals.interests, arrivals.read)
+        self._table.put_many(arrivals.changed, arrivals.read)
         generation = self._of(sender).generation
         return [_stored(sender, key, interest, generation) for _, key, interest in arrivals.interests]
 
@@ -360,9 +397,10 @@ class ReceivedTables:
 
 
 class _Arrivals(NamedTuple):
-    """The entries of a message, with their keys; ``read`` has them compiled."""
+    """The entries of a message, with their keys, and those that change the table; ``read`` has these compiled."""
 
     interests: list[tuple[Link, str, Interest]]
+    changed: list[tuple[Link, str, Interest]]
     read: ReadInterests
 
 
@@ -373,6 +411,21 @@ def _size(entry: m.Entry) -> int:
 def _stored(link: Link, key: str, interest: Interest, generation: int) -> Persist:
     entry = StoredEntry(key, interest.namespace, interest.document, generation)
     return records.INTEREST.put(link, key, value=msgspec.msgpack.encode(entry))
+
+
+def _replaced_in(generation: int) -> int:
+    """Return the generation on disk of entries that early ones replaced: those of an earlier table are stale."""
+    return -2 - generation
+
+
+def _is_written_alike(held: Interest | None, interest: Interest) -> bool:
+    return held is not None and (held.document, held.namespace) == (interest.document, interest.namespace)
+
+
+def _check_update(message: m.Update, received: _ReceivedTable, sender: Link) -> None:
+    """Raise `RemoteProtocolError` for a change that comes while parts of a table are missing."""
+    if received.number and not message.replace:
+        raise RemoteProtocolError(sender, f"an update came, part {received.next_part} of its table is next")
 
 
 def _check_part(message: m.TablePart, received: _ReceivedTable, sender: Link) -> None:

@@ -19,6 +19,7 @@ from tamis.node.published import EventId, Published
 from tamis.routing import messages as m
 from tamis.routing import table_parts
 from tamis.routing.core.broker import BrokerCore, client_key
+from tamis.routing.early_entries import EarlyEntries
 from tamis.routing.edge.border import cut_message
 from tamis.routing.edge.limits import MAX_BODY, MAX_PART_ENTRIES
 from tamis.routing.policies import find_policy
@@ -252,6 +253,63 @@ def test_a_table_that_begins_again_replaces_the_one_under_way() -> None:
     b.take(m.TablePart(4, 0, (entry("c", 3),)), "a")
     b.take(m.Update(5, (entry("d", 4),), replace=True), "a")
     assert b.held() == {"d": equal(4)}
+
+
+def early(number: int, *entries: m.Entry) -> EarlyEntries:
+    return EarlyEntries(m.Update(number, entries))
+
+
+def test_what_early_entries_replace_is_kept_until_their_message_is_taken() -> None:
+    b = Broker("b", "a")
+    b.take(m.Update(1, (entry("k", 1), entry("gone", 2)), replace=True), "a")
+    update = m.Update(2, (entry("k", 3), entry("new", 4)), retract=("gone",))
+    assert b.take(early(2, entry("k", 3)), "a") == []
+    for _ in range(2):  # also after a restart, and when the neighbour sends the message again
+        assert set(b.held().values()) == {equal(1), equal(2), equal(3)}
+        b.restart()
+        b.take(early(2, entry("k", 3)), "a")
+    b.take(early(2, entry("new", 4)), "a")
+    assert m.Confirm(2) in b.take(update, "a")
+    for _ in range(2):
+        assert b.held() == {"k": equal(3), "new": equal(4)}
+        b.restart()
+
+
+def test_a_table_replaces_what_early_entries_have_added_and_kept() -> None:
+    for table in (m.Update(2, (entry("k", 3),), replace=True), m.TablePart(2, 0, (entry("k", 3),), is_last=True)):
+        b = Broker("b", "a")
+        b.take(m.Update(1, (entry("k", 1), entry("gone", 2)), replace=True), "a")
+        b.take(EarlyEntries(table), "a")
+        assert set(b.held().values()) == {equal(1), equal(2), equal(3)}
+        b.take(table, "a")
+        for _ in range(2):
+            assert b.held() == {"k": equal(3)}
+            b.restart()
+
+
+BAD_EARLY = {
+    "no filter": m.Update(2, (entry("good", 1), m.Entry("k", "default", b"7"))),
+    "wrong ranges": m.Update(2, (entry("k", 2),), ranges=(m.Ranges("default", b"x"),)),
+    "a part that is not next": m.TablePart(2, 2, (entry("k", 2),)),
+    "no namespace": m.Update(2, (m.Entry("k", "", equal(1)),)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EARLY)
+def test_bad_early_entries_are_refused_and_change_nothing(name: str) -> None:
+    b = Broker("b", "a")
+    b.take(m.Update(1, (entry("k", 1),), replace=True), "a")
+    disk, held = dict(b.disk), b.held()
+    with pytest.raises(RemoteProtocolError):
+        b.core.handle(EarlyEntries(BAD_EARLY[name]), sender="a", now=0.0)
+    with pytest.raises(RemoteProtocolError):
+        b.core.handle(EarlyEntries(m.Update(2)), sender="alice", now=0.0)
+    assert (b.disk, b.held()) == (disk, held)
+
+
+def test_early_entries_cross_a_border_without_those_of_other_namespaces() -> None:
+    cut = cut_message(early(2, entry("k", 1), m.Entry("s", "secret", equal(2))), {"default"})
+    assert cut == early(2, entry("k", 1))
 
 
 BAD = {

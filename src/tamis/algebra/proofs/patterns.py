@@ -34,6 +34,7 @@ from tamis.model.text.regex import MachineState, RegexMachine, regex_machine
 from tamis.model.value_set import ValueSet
 
 __all__ = [
+    "FEW_STEPS",
     "MAX_STATES",
     "MAX_STEPS",
     "StringSearch",
@@ -56,8 +57,11 @@ SAMPLE_STEPS = 4_000
 #: A step costs one more for each 256 items of a pattern, and for each 16 cuts that agree with the text so far.
 _ITEMS, _CUTS = 256, 16
 
-#: Steps that cost as much as one piece of a budget.
-STEPS_PER_PIECE = 400
+#: Steps that cost as much as one piece of a budget: a step takes 1 to 2 us.
+STEPS_PER_PIECE = 25
+
+#: Steps of a walk for which a budget has no more left than for this many.
+FEW_STEPS = 4_000
 
 #: Preferred characters for positions where the patterns allow any: a witness should be readable.
 _READABLE = "xaAz09 -~é\u4e00"
@@ -74,8 +78,8 @@ class StringSearch:
 
 
 @lru_cache(maxsize=8192)
-def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
-    """Find a string in ``allowed`` that satisfies every LIKE, negated ones included.
+def search_strings(allowed: ValueSet, likes: tuple[Like, ...], most: int = MAX_STEPS) -> StringSearch:
+    """Find a string in ``allowed`` that satisfies every LIKE, negated ones included, in ``most`` steps.
 
     >>> a, b = Like("name", "%quake%"), Like("name", "%earthquake%")
     >>> search_strings(ValueSet(from_below=True), (a, Like("name", "%earthquake%", negated=True)))
@@ -93,7 +97,7 @@ def search_strings(allowed: ValueSet, likes: tuple[Like, ...]) -> StringSearch:
     folds = {reading_of(like.pattern, like.fold, like.is_regex)[1] for like in likes}
     if len(folds) > 1 or (any(folds) and allowed.cuts):
         return StringSearch(None, proved=False)
-    answer = _Walk(allowed, likes).search()
+    answer = _Walk(allowed, likes).search(most)
     if answer.text is not None and not _fits_all(answer.text, likes):  # folding changes it
         return StringSearch(None, proved=False, steps=answer.steps)
     return answer
@@ -126,7 +130,8 @@ def find_string(allowed: ValueSet, likes: tuple[Like, ...], budget: Budget | Non
     for text in ("".join(wanted), "".join(reversed(wanted))) if len(wanted) > 1 else ():
         if text in allowed and _fits_all(text, likes):
             return StringSearch(text, proved=True)
-    answer = search_strings(allowed, likes)
+    is_short = budget is not None and budget.left * STEPS_PER_PIECE < MAX_STEPS
+    answer = search_strings(allowed, likes, FEW_STEPS if is_short else MAX_STEPS)
     if budget is not None and answer.steps >= STEPS_PER_PIECE:
         budget.spend(answer.steps // STEPS_PER_PIECE)
     return answer

@@ -44,6 +44,7 @@ from tamis.routing.core.interest import Interest, NamedInterest, ReadInterests
 from tamis.routing.core.link_gaps import SkipLink
 from tamis.routing.core.routing_table import ALL_NAMESPACES, RoutingTable, fill_summaries
 from tamis.routing.core.summary import Changes, Wanted
+from tamis.routing.early_entries import EarlyEntries
 from tamis.routing.link_changes import link_handlers, restore_rings
 from tamis.routing.neighbour_checks import check_message
 from tamis.routing.policies import CellOptions, Policy
@@ -55,7 +56,7 @@ from tamis.routing.table_parts import OutgoingTables, ReceivedTables
 __all__ = ["PATIENCE_SECONDS", "BrokerCore", "client_key", "is_active", "tell_only"]
 
 #: Messages that only neighbours send. They refer to one life of the receiver, so they are never sent again to another.
-_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume | m.TablePart | m.PartTaken
+_OF_BROKERS = m.Update | m.Confirm | m.Pause | m.Resume | m.TablePart | m.PartTaken | EarlyEntries
 
 #: The records that hold ranges of neighbours.
 _OF_RANGES = (records.RANGES.name, records.BLOCK.name)
@@ -108,6 +109,7 @@ class BrokerCore:
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
             m.TablePart: lambda message, sender, now: _take_part(self, message, sender, now),
+            EarlyEntries: lambda message, sender, now: _enter_early(self, message, sender),
             m.PartTaken: lambda message, sender, now: _part_taken(self, message, sender),
             m.Confirm: lambda message, sender, now: self._settle((sender, message.number)),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
@@ -393,6 +395,11 @@ def _take_part(core: BrokerCore, message: m.TablePart, sender: Link, now: float)
         return [*effects, *core._announce()]
     core.table.unspoken.discard(sender)
     return [*effects, *_pass_on(core, message.number, sender, now)]
+
+
+def _enter_early(core: BrokerCore, message: EarlyEntries, sender: Link) -> list[Effect]:
+    check_message(message.message, sender, core.name)
+    return [*core.received.enter_early(message.message, sender), *core._announce()]
 
 
 def _pass_on(core: BrokerCore, number: int, sender: Link, now: float) -> list[Effect]:

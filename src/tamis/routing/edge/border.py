@@ -10,6 +10,7 @@ import msgspec
 from tamis.node.effects import Link
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink, SkipLink
+from tamis.routing.early_entries import EarlyEntries
 
 __all__ = ["Borders", "cut_message"]
 
@@ -41,6 +42,8 @@ def cut_message(message: Any, allowed: Set[str]) -> Any:
     >>> cut_message(m.Publish(m.Published(m.EventId("a", 1, 1), "secret", b"")), {"open"}) is None
     True
     """
+    if isinstance(message, EarlyEntries):
+        return EarlyEntries(cut_message(message.message, allowed))
     if isinstance(message, m.Update | m.TablePart):
         return msgspec.structs.replace(
             message,

@@ -24,12 +24,12 @@ from tamis.runtime.dialling import (
     socket_errors,
     websocket_url,
 )
+from tamis.runtime.links.receiving import take_frame
 from tamis.runtime.packets import (
     MAX_PACKET_OF_BROKER,
     SUBPROTOCOL,
     SUBPROTOCOLS_OF_BROKERS,
     TABLE_PARTS,
-    join_frames,
     split_frames,
 )
 
@@ -95,11 +95,16 @@ async def _take(driver: Driver, connection: Connection, packet: bytes) -> None:
     """Take a packet frame by frame; others are served in between, and while events of the neighbour have steps left."""
     source = source_of_neighbour(connection.link)
     for frame in split_frames(packet, connection.link):
-        driver.receive(connection, join_frames([frame]))
+        await take_frame(driver, connection, frame, _breathe)
         await asyncio.sleep(0)
         await driver.wait_while(lambda edge: edge.publications.is_waiting(source) and not connection.closed)
         if connection.closed:
             return
+
+
+async def _breathe() -> None:
+    """Let others run."""
+    await asyncio.sleep(0)
 
 
 async def _write(driver: Driver, connection: Connection, socket: Any) -> None:

@@ -27,6 +27,8 @@ from tamis.routing.edge.link_names import client_link
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.machine import BrokerMachine, Connection
 from tamis.runtime.client.session import ClientSession
+from tamis.runtime.links.receiving import early_steps
+from tamis.runtime.packets import join_frames, split_frames
 from tamis.runtime.simulation.disk import SimulatedDisk
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost, MakeEdge, WireLimits
 from tamis.runtime.simulation.simulator import NO_FAULTS, Faults, Simulator
@@ -79,7 +81,14 @@ class _BrokerPort:
         return self.machine.take_packet(self.connection)
 
     def receive(self, packet: bytes) -> None:
-        if not self.connection.closed:  # as `tamis.web.endpoints.websocket` does: nothing is taken from a closed one
+        if self.connection.closed:  # as `tamis.web.endpoints.websocket` does: nothing is taken from a closed one
+            return
+        if self.connection.rights is None:
+            for frame in split_frames(packet, self.connection.link):
+                for step in early_steps(self.machine, self.connection, frame):
+                    step()
+                self.machine.receive(self.connection, join_frames([frame]))
+        else:
             self.machine.receive(self.connection, packet)
 
     def lost(self) -> None:

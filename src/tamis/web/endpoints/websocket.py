@@ -23,6 +23,7 @@ from tamis.routing.edge.rights import Rights
 from tamis.runtime.broker.cut_off import CUT_OFF
 from tamis.runtime.broker.driver import Driver
 from tamis.runtime.broker.machine import Connection
+from tamis.runtime.links.receiving import take_frame
 from tamis.runtime.packets import (
     MAX_PACKET_OF_BROKER,
     SUBPROTOCOL,
@@ -175,8 +176,11 @@ async def _take(driver: Driver, connection: Connection, packet: bytes, pace: Pac
             message = await _drafted(driver, frame, connection, pace)
         if connection.closed:
             return
-        with checks.prepared(drafts, message):
-            driver.receive(connection, join_frames([frame]))
+        if rights is None:
+            await take_frame(driver, connection, frame, pace.breathe)
+        else:
+            with checks.prepared(drafts, message):
+                driver.receive(connection, join_frames([frame]))
         await pace.breathe()
         if await driver.wait_while(lambda edge: edge.publications.is_waiting(source) and not connection.closed):
             await pace.begin()  # only then: frames add up until the next breath

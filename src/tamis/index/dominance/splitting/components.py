@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tamis.algebra.proofs.geometries import implied_relations
-from tamis.algebra.proofs.patterns import search_strings
+from tamis.algebra.proofs.patterns import FEW_STEPS, search_strings
 from tamis.algebra.proofs.pieces import Budget, pieces_of
 from tamis.algebra.proofs.regions import complement, joined_by_region, regions_conflict
 from tamis.index.dominance.outline import AxisName, Side, ball_sides, side_of
@@ -199,7 +199,7 @@ def _with_conditions(component: Component, others: dict[str, list[Constraint]]) 
             return None
         likes = tuple(condition for condition in conditions if isinstance(condition, Like))
         if likes:
-            search = search_strings(component.filter.allowed(name) & ANY_PRESENT, likes)
+            search = search_strings(component.filter.allowed(name) & ANY_PRESENT, likes, FEW_STEPS)
             if search.text is None:
                 return None if search.proved else _UNDECIDED
             component.witnesses[name] = search.text

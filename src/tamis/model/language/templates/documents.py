@@ -157,7 +157,12 @@ class JsonTemplates:
         """Return the documents in some rows as columns, and the rows that cannot be, ascending."""
         if schema is not self._schema:
             return [], list(rows)
-        columns, others, rest = self._columns_of_usual(documents, list(rows))
+        rows = list(rows)
+        long_rows = [row for row in rows if len(documents[row]) > limits.TEXT.most]  # they have no template
+        if long_rows:
+            rows = [row for row in rows if len(documents[row]) <= limits.TEXT.most]
+        columns, others, rest = self._columns_of_usual(documents, rows)
+        others += long_rows
         shapes: dict[_Shape, tuple[list[int], list[bytes]]] = {}
         for row in rest:
             shape, written = _split(documents[row])
@@ -241,6 +246,25 @@ class JsonTemplates:
                 written = filled(shape_form.form.words, [numbers[position] for position in shape_form.form.order])
                 forms.update(zip(own_rows, written, strict=True))
         return forms
+
+    def copy(self) -> JsonTemplates:
+        """Return templates for another thread, which are the same at first; `adopt` takes over what they learn."""
+        copy = JsonTemplates()
+        copy._schema, copy._shapes, copy._seen = self._schema, dict(self._shapes), set(self._seen)
+        copy._usual = list(self._usual)
+        return copy
+
+    def adopt(self, copy: JsonTemplates) -> None:
+        """Take over the shapes that a copy has seen, unless the schema has changed meanwhile."""
+        if self._schema is None:
+            self._schema = copy._schema
+        if copy._schema is self._schema:
+            new_shapes = copy._shapes.keys() - self._shapes.keys()
+            self._shapes.update((shape, copy._shapes[shape]) for shape in new_shapes)
+            self._seen |= copy._seen
+            for shape in new_shapes:
+                if self._shapes[shape] is not None:
+                    self._note_usual(shape)
 
     def is_repeated(self, data: bytes, schema: Schema) -> bool:
         """Record the shape of a document without a template; return whether it was seen before, so that one pays."""
