@@ -1,4 +1,4 @@
-"""What a broker does when its links change: one is added, removed, refused because of a ring, or used again.
+"""What a broker does with messages about its links: one is added, removed, refused because of a ring, or used again.
 
 A new neighbour is treated like any neighbour that has none of our state. Its table is assembled in slices, one per
 step. The entries of a removed neighbour are withdrawn in slices, too.
@@ -14,6 +14,8 @@ from tamis.node.core import Dropped, LinkRoom, Word
 from tamis.node.effects import Again, Effect, Key, Leave, Link, Persist
 from tamis.routing import messages as m
 from tamis.routing.core.link_gaps import AddLink, RemoveLink
+from tamis.routing.early_entries import EarlyEntries
+from tamis.routing.neighbour_checks import check_message
 from tamis.routing.rings import Readmit
 from tamis.routing.table_parts import Connected
 
@@ -35,6 +37,7 @@ def link_handlers(core: BrokerCore) -> dict[type, Callable[[Any, Link, float], l
         Word: lambda message, sender, now: _take_word(core, message, sender),
         LinkRoom: lambda message, sender, now: core.flow.use_room(sender),
         Dropped: lambda message, sender, now: core.events.drop(message, sender),
+        EarlyEntries: lambda message, sender, now: _enter_early(core, message, sender),
         Connected: lambda message, sender, now: _connect(core, message, sender),
     }
 
@@ -88,6 +91,11 @@ def _take_word(core: BrokerCore, message: Word, sender: Link) -> list[Effect]:
     if not isinstance(message.message, m.Reach):
         return []
     return [*core.flow.rings.take(sender, message.message), *_refuse(core, sender)]
+
+
+def _enter_early(core: BrokerCore, message: EarlyEntries, sender: Link) -> list[Effect]:
+    check_message(message.message, sender, core.name)
+    return [*core.received.enter_early(message.message, sender), *core._announce()]
 
 
 def _connect(core: BrokerCore, message: Connected, sender: Link) -> list[Effect]:

@@ -109,7 +109,6 @@ class BrokerCore:
             m.PublishBatch: lambda message, sender, now: self.events.publish(message.events, sender, now),
             m.Update: self._update,
             m.TablePart: lambda message, sender, now: _take_part(self, message, sender, now),
-            EarlyEntries: lambda message, sender, now: _enter_early(self, message, sender),
             m.PartTaken: lambda message, sender, now: _part_taken(self, message, sender),
             m.Confirm: lambda message, sender, now: self._settle((sender, message.number)),
             m.Pause: lambda message, sender, now: self.flow.pause(sender),
@@ -395,11 +394,6 @@ def _take_part(core: BrokerCore, message: m.TablePart, sender: Link, now: float)
         return [*effects, *core._announce()]
     core.table.unspoken.discard(sender)
     return [*effects, *_pass_on(core, message.number, sender, now)]
-
-
-def _enter_early(core: BrokerCore, message: EarlyEntries, sender: Link) -> list[Effect]:
-    check_message(message.message, sender, core.name)
-    return [*core.received.enter_early(message.message, sender), *core._announce()]
 
 
 def _pass_on(core: BrokerCore, number: int, sender: Link, now: float) -> list[Effect]:
