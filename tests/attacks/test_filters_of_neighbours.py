@@ -74,7 +74,7 @@ SCHEMA = {
 
 async def taken(wire: Wire) -> None:
     """Wait until the last message is acknowledged."""
-    while not any(frame.ack >= wire.said for frame in frames_of(await wire.socket.recv())):
+    while not any(frame.ack >= wire.sent for frame in frames_of(await wire.socket.recv())):
         pass
 
 

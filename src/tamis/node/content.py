@@ -43,9 +43,12 @@ __all__ = [
     "Content",
     "ReadDocuments",
     "adopt",
+    "alternatives_of",
     "check_nesting",
     "copy_apart",
+    "make_room",
     "text_of",
+    "unread",
     "written_forms",
 ]
 
@@ -250,22 +253,6 @@ class Content:
             rows, n_tried = rows[n_tried:], 4 * n_tried
         return read
 
-    def unread(self, documents: Sequence[bytes]) -> list[bytes]:
-        """Return the documents that `read_filters` would have to compile: of new shapes, and not in the cache."""
-        memory = self._memory.filters
-        missing = [data for data in documents if (self._number, data) not in memory]
-        _, rows = self._templates().columns(missing, range(len(missing)), self.schema)
-        return [missing[row] for row in rows]
-
-    def alternatives(self, data: bytes) -> int | None:
-        """Return the number of filters of a document that was compiled; None for any other, as one read as columns."""
-        filters = self._memory.filters.get((self._number, data))
-        return None if filters is None else len(filters)
-
-    def make_room(self, documents: Sequence[bytes]) -> None:
-        """Let these documents be cached together, unless they are more than the cache holds."""
-        self._memory.filters.make_room(len(documents), sum(map(len, documents)))
-
     def _find_document(self, data: bytes) -> tuple[Filter, ...] | None:
         """Return the filters of a document whose shape was read before; None: its shape is new."""
         document = self._templates().find(data, self.schema)
@@ -402,6 +389,25 @@ def text_of(content: Content, data: bytes) -> str:
     """
     text = content._templates().text(data, content.schema)
     return format_node(parse(msgspec.json.decode(data))) if text is None else text
+
+
+def unread(content: Content, documents: Sequence[bytes]) -> list[bytes]:
+    """Return the documents that `read_filters` would have to compile: of new shapes, and not in the cache."""
+    memory = content._memory.filters
+    missing = [data for data in documents if (content._number, data) not in memory]
+    _, rows = content._templates().columns(missing, range(len(missing)), content.schema)
+    return [missing[row] for row in rows]
+
+
+def alternatives_of(content: Content, data: bytes) -> int | None:
+    """Return the number of filters of a document that was compiled; None for any other, as one read as columns."""
+    filters = content._memory.filters.get((content._number, data))
+    return None if filters is None else len(filters)
+
+
+def make_room(content: Content, documents: Sequence[bytes]) -> None:
+    """Let these documents be cached together, unless they are more than the cache holds."""
+    content._memory.filters.make_room(len(documents), sum(map(len, documents)))
 
 
 def copy_apart(content: Content) -> Content:

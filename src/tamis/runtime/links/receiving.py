@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tamis.errors import RemoteProtocolError
-from tamis.node.content import Content, adopt, copy_apart
+from tamis.node.content import Content, adopt, alternatives_of, copy_apart, make_room, unread
 from tamis.node.effects import Link
 from tamis.node.frames import Frame, decode_frame, encode_frame
 from tamis.routing import messages as m
@@ -66,10 +66,10 @@ def early_steps(machine: BrokerMachine, connection: Connection, data: bytes) -> 
     held, content = machine.node.core.broker.table.interests(link), machine.node.core.checks.content
 
     def weight(entry: m.Entry) -> int:
-        former, own_weight = held.get(entry.key), weight_of(entry.filter, content.alternatives(entry.filter))
+        former, own_weight = held.get(entry.key), weight_of(entry.filter, alternatives_of(content, entry.filter))
         if former is None:
             return own_weight
-        return own_weight + weight_of(former.document, content.alternatives(former.document))
+        return own_weight + weight_of(former.document, alternatives_of(content, former.document))
 
     slices = list(slices_of(message, weight))
     if slices:
@@ -101,7 +101,7 @@ async def _compile(driver: Driver, data: bytes, link: Link, breathe: Callable[[]
         if entry.key in held:
             keys.setdefault(held[entry.key].document, entry.key)
     documents = list(keys)
-    content.make_room(documents)
+    make_room(content, documents)
     for group in _groups(documents):
         try:
             await _compile_group(content, group, breathe)
@@ -120,7 +120,7 @@ class _WrongFilterError(Exception):
 async def _compile_group(content: Content, documents: Sequence[bytes], breathe: Callable[[], Awaitable[None]]) -> None:
     """Compile some documents; of those that are alike only the first ones."""
     count = FIRST
-    while documents := content.unread(documents):
+    while documents := unread(content, documents):
         first, documents = documents[:count], documents[count:]
         if len(first) == 1 and len(first[0]) <= LONG_FILTER:
             _read_all(content, first)
