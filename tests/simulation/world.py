@@ -31,8 +31,8 @@ from tamis.node import stream
 from tamis.node.content import Content
 from tamis.node.overflow import share
 from tamis.node.stream import Quota, StreamEnd, Window
+from tamis.routing import early_entries, table_parts
 from tamis.routing import messages as m
-from tamis.routing import table_parts
 from tamis.routing.core import summary
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.routing_table import ALL_NAMESPACES
@@ -331,6 +331,9 @@ class World:
                 stack.enter_context(mock.patch(place, value))
             # In most worlds a slice of members is so small that it ends.
             stack.enter_context(mock.patch.object(summary, "SLICE", (1, 3, summary.SLICE)[self.seed % 3]))
+            # In half of the worlds most messages of neighbours enter in slices.
+            most = (1, early_entries.SLICE_SUBSCRIPTIONS)[self.seed // 3 % 2]
+            stack.enter_context(mock.patch.object(early_entries, "SLICE_SUBSCRIPTIONS", most))
             self._run()
 
     def _run(self) -> None:
