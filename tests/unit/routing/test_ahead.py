@@ -172,3 +172,29 @@ def test_events_of_several_sources_are_matched_at_the_same_time(bench: Bench) ->
         bench.publications.publish({name: [event, event]}, name, 0.0)
     jobs = [bench.publications.ahead.begin() for _ in range(3)]
     assert [job is None for job in jobs] == [False, False, True]
+
+
+def test_events_of_one_id_have_routes_of_their_own(bench: Bench) -> None:
+    """A neighbour sends events of two namespaces under one id: readers of one namespace get none of the other."""
+    bench.subscribe("low", "n < 5")
+    id, content = m.EventId("p", 1, 1), bench.content
+    everything = content.of("other").write_filter(content.of("other").compile("n > 0"))
+    bench.broker.subscribe([("mallory", m.Subscribe("spy", everything, "other"))], 0.0)
+    for name in ("other", "default"):
+        bench.publications.ahead.learn(name, 0.02)
+        bench.publications.ahead.learn(name, 0.02)
+    events = [
+        m.Published(id, "other", content.of("other").write_event({"n": 1})),
+        m.Published(id, "default", content.of("default").write_event({"n": 2})),
+        m.Published(id, "default", content.of("default").write_event({"n": 8})),
+    ]
+    effects = bench.publications.publish({"bob": events}, "bob", 0.0)
+    while bench.publications.is_waiting("bob"):
+        job = bench.publications.ahead.begin()
+        assert job is not None
+        assert len(job.events) == len(events)
+        job.run()
+        assert bench.publications.ahead.finish(job, 0.5)
+        effects += bench.finish()
+    copies = [(effect.link, effect.message.event) for effect in effects if isinstance(effect, Deliver)]
+    assert copies == [("mallory", events[0]), ("alice", events[1])]

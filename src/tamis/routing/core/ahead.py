@@ -75,8 +75,9 @@ class Job:
         self.n_asked = n_asked
         #: Whether the result is complete.
         self.is_ready = False
-        #: ``{id of an event: its next hops, and the keys of its readers}``; an event that is missing is matched later.
-        self.routes: dict[m.EventId, Route] = {}
+        #: ``{event: its next hops, and the keys of its readers}``; an event that is missing is matched later. A
+        #: neighbour may send several events with one id.
+        self.routes: dict[m.Published, Route] = {}
         #: Subscriptions that were replaced during the first run, in their state after it.
         self.replaced: list[Subscription] = []
         #: Changes of the table during the search.
@@ -87,12 +88,12 @@ class Job:
     def run(self) -> None:
         """Match the events; in a second run, match the subscriptions that were replaced during the first."""
         for event, values in self.events:
-            if event.id not in self.routes:
+            if event not in self.routes:
                 hops = self._table.next_hops(values, event.namespace, self._came_from, MatchedNeighbours.BESIDE)
                 (keys,) = self._table.matching_of_batch(EventBatch([values], event.namespace, _NO_SCHEMA))
-                self.routes[event.id] = (hops, keys)
+                self.routes[event] = (hops, keys)
                 continue
-            keys = self.routes[event.id][1]
+            keys = self.routes[event][1]
             candidates = (
                 subscription
                 for subscription in self.replaced
@@ -107,10 +108,10 @@ class Job:
     def complete(self) -> None:
         """Add the neighbours whose tables only the event loop may read, and those whose filters changed meanwhile."""
         for event, values in self.events:
-            if event.id in self.routes:
-                hops, keys = self.routes[event.id]
+            if event in self.routes:
+                hops, keys = self.routes[event]
                 local_hops = self._table.next_hops(values, event.namespace, self._came_from, MatchedNeighbours.HERE)
-                self.routes[event.id] = (sorted({*hops, *local_hops, *self.changes.links} - {self._came_from}), keys)
+                self.routes[event] = (sorted({*hops, *local_hops, *self.changes.links} - {self._came_from}), keys)
         self.is_ready = True
 
 

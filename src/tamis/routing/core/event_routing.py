@@ -86,7 +86,7 @@ class EventRouting:
         *,
         is_accepted: bool = False,
         limit: int | None = None,
-        known_routes: Mapping[m.EventId, Route] | None = None,
+        known_routes: Mapping[m.Published, Route] | None = None,
     ) -> Routes:
         """Match events; with ``is_accepted`` none is refused because of a full link.
 
@@ -213,12 +213,12 @@ class EventRouting:
         events: list[tuple[m.Published, Event | None]],
         sender: Link,
         limit: int | None,
-        known_routes: Mapping[m.EventId, Route],
+        known_routes: Mapping[m.Published, Route],
     ) -> Iterator[tuple[Routed, list[Link]]]:
         """Yield the events in order with their readers and next hops; all of a namespace are matched at once."""
         spaces: dict[str, list[Event]] = {}
         for event, values in events:
-            if values is not None and event.id not in known_routes:
+            if values is not None and event not in known_routes:
                 spaces.setdefault(event.namespace, []).append(values)
         routes = {
             name: self._routes(EventBatch(events_of_name, name, self._content.of(name).schema), sender, limit)
@@ -229,7 +229,7 @@ class EventRouting:
             if values is None:
                 yield Routed(event, {}, ()), []
                 continue
-            route = known_routes.get(event.id)
+            route = known_routes.get(event)
             if route is None:
                 route = next(routes[event.namespace], None)
             else:  # a neighbour may have been removed since
