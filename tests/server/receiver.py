@@ -45,9 +45,9 @@ class Received:
 
 
 class Receiver:
-    """A server on loopback; ``answer`` may be replaced while it runs."""
+    """A server on loopback; ``answer`` may be replaced while it runs. Port 0: any that is free."""
 
-    def __init__(self, tls: Path | None = None, answer: Answering = lambda request: 204) -> None:
+    def __init__(self, tls: Path | None = None, answer: Answering = lambda request: 204, port: int = 0) -> None:
         self.requests: list[Received] = []
         self.answer = answer
         owner = self
@@ -72,7 +72,7 @@ class Receiver:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a broker that was killed
         if tls is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -70,7 +73,7 @@ async def dial(
 
     # Without a context, the authorities of the system hold for wss://; None would mean no TLS.
     tls: dict[str, Any] = {} if ssl is None else {"ssl": ssl}
-    socket = await connect(
+    websocket = await connect(
         url,
         additional_headers={"Authorization": f"Bearer {token}"} if token else {},
         subprotocols=list(map(Subprotocol, subprotocols)),
@@ -84,12 +87,12 @@ async def dial(
         **tls,
     )
     try:
-        yield socket
+        yield websocket
     finally:
         try:
-            await socket.close()
+            await websocket.close()
         finally:
-            socket.transport.abort()
+            websocket.transport.abort()
 
 
 def socket_errors() -> tuple[type[Exception], ...]:
@@ -104,10 +107,13 @@ def words_of_failure(error: BaseException) -> str:
 
     >>> words_of_failure(ConnectionRefusedError(111, "Connection refused")), words_of_failure(TimeoutError("timed out"))
     ('connection refused', 'timed out')
+    >>> words_of_failure(OSError(113, "Connect call failed ('10.1.2.3', 443)"))
+    'no route to host'
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be verified: {error.verify_message}"
-    if isinstance(error, ConnectionRefusedError):  # asyncio names all addresses that it tried, the system none
-        return "connection refused"
     text = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    is_of_another_list = isinstance(error, (ssl.SSLError, socket.gaierror))  # their numbers mean something else
+    if isinstance(error, OSError) and error.errno and error.errno in errno.errorcode and not is_of_another_list:
+        text = os.strerror(error.errno)  # the text of asyncio names the addresses that it tried
     return text[:1].lower() + text[1:]

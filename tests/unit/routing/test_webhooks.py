@@ -336,3 +336,28 @@ def test_messages_that_were_given_up_before_they_were_sent_leave_room_for_others
     assert schedule.give_up(settled) == 0
     assert schedule.next(0.0, 4) == Attempt(3, 3)
     assert schedule.succeed(Attempt(1, 1)) == 2
+
+
+@pytest.mark.parametrize("pauses", [(120.0, 0.0), (0.0, 120.0), (120.0, 30.0), (30.0, 120.0)])
+def test_parallel_requests_keep_the_longest_pause_that_an_endpoint_asks_for(pauses: tuple[float, float]) -> None:
+    schedule = Schedule(0, parallel=3)
+    attempts = [schedule.next(0.0, last=9) for _ in range(3)]
+    for attempt, pause in zip(attempts, pauses, strict=False):
+        assert attempt is not None
+        schedule.fail(attempt, 0.0, chance=0.0, pause=pause)
+    assert attempts[2] is not None
+    schedule.succeed(attempts[2])  # it was under way before the endpoint asked for a pause
+    assert schedule.next(119.0, last=9) is None
+    assert schedule.wake_at(119.0) == 120.0
+    assert schedule.next(120.0, last=9) is not None
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_new_messages_are_sent_when_the_pause_after_a_dead_letter_is_over(parallel: int) -> None:
+    schedule = Schedule(0, parallel=parallel)
+    attempt = schedule.next(0.0, last=1)
+    assert attempt is not None
+    schedule.fail(attempt, 0.0, chance=0.0)
+    assert schedule.give_up(attempt) == 1
+    assert (schedule.next(0.5, last=2), schedule.wake_at(0.5)) == (None, 1.0)
+    assert schedule.next(1.0, last=2) == Attempt(2, 2, 1, 1)

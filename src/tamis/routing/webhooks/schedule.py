@@ -60,7 +60,8 @@ class Schedule:
         #: ``{first: last}`` of messages delivered after an undelivered one.
         self._delivered: dict[int, int] = {}
         self._round = 0
-        self._not_before = 0.0
+        #: The end of the pause after failures in a row, and of the longest one that the endpoint has asked for.
+        self._not_before = self._requested_end = 0.0
 
     @property
     def is_worn_out(self) -> bool:
@@ -70,7 +71,7 @@ class Schedule:
     def next(self, now: float, last: int) -> Attempt | None:
         """Return a request to send now, from a log that ends at ``last``; None: there is none to send."""
         limit = 1 if self.failures else self._parallel
-        if len(self._under_way) >= limit or self.is_worn_out or now < self._not_before:
+        if len(self._under_way) >= limit or self.is_worn_out or now < self._pause_end:
             return None
         attempt = self._ripe(now)
         if self._parallel == 1:  # in order: retries go first, the lowest number before the others
@@ -101,10 +102,12 @@ class Schedule:
         self._under_way.discard(attempt.first)
         retry = replace(attempt, number=attempt.number + 1)
         self._retries[attempt.first] = (retry, now + _pause(attempt.number, chance))
+        if pause:
+            self._requested_end = max(self._requested_end, now + min(pause, LONGEST_PAUSE))
         if attempt.round == self._round:
             self._round += 1
             self.failures += 1
-            self._not_before = now + max(_pause(self.failures, chance), min(pause, LONGEST_PAUSE))
+            self._not_before = now + _pause(self.failures, chance)
 
     def split(self, attempt: Attempt, now: float, chance: float, pause: float = 0.0) -> None:
         """Note that a request with several messages failed because of one of them: try each by itself."""
@@ -134,10 +137,14 @@ class Schedule:
         """Return the next moment at which `next` may return a request without further input; None: there is none."""
         if len(self._under_way) >= (1 if self.failures else self._parallel) or self.is_worn_out:
             return None
-        moments = [max(moment, self._not_before) for _, moment in self._retries.values()]
-        if self._parallel > 1:
-            moments.append(self._not_before)
+        moments = [max(moment, self._pause_end) for _, moment in self._retries.values()]
+        if self._parallel > 1 or not moments:  # new messages may wait for the end of the pause
+            moments.append(self._pause_end)
         return min((moment for moment in moments if moment > now), default=None)
+
+    @property
+    def _pause_end(self) -> float:
+        return max(self._not_before, self._requested_end)
 
     def _ripe(self, now: float) -> Attempt | None:
         ripe = [attempt for attempt, moment in self._retries.values() if moment <= now]

@@ -20,6 +20,7 @@ import h11
 
 from tamis.errors import RefusedError
 from tamis.routing.webhooks.rules import Target, WebhookRules
+from tamis.runtime.dialling import words_of_failure
 from tamis.runtime.webhooks.documents import Request
 
 __all__ = ["CallError", "Endpoint", "Reply", "Resolve", "resolve"]
@@ -80,7 +81,7 @@ class Endpoint:
         except ssl.SSLError as error:
             raise CallError(f"{host}: TLS: {error.reason or type(error).__name__}") from None
         except OSError as error:
-            raise CallError(f"{host}: {error.strerror or type(error).__name__}") from None
+            raise CallError(f"{host}: {words_of_failure(error)}") from None
         except h11.RemoteProtocolError as error:
             raise CallError(f"{host} does not speak HTTP/1.1: {error}") from None
 
