@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 import tamis
 from tamis.cli.main import app
 from tamis.errors import ModelError, RefusedError
-from tests.server.processes import BrokerProcess, ask, running, wait_until
+from tests.server.cutting import Cutter
+from tests.server.processes import HANGS, BrokerProcess, ask, running, wait_until
 
 
 def make_queue(broker: BrokerProcess, id: str, count: int, **options: Any) -> None:
@@ -54,6 +56,39 @@ def test_each_message_goes_to_one_consumer_and_to_another_when_that_dies(tmp_pat
         ]  # too late
         assert (mine[2].ack(), others[0].ack(), first.take()) == (True, True, [])
         assert ask(f"{broker.url}/v1/subscriptions/jobs").json["waiting"] == 0
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_take_whose_answer_is_lost_is_repeated_and_returns_the_same_messages(tmp_path: Path, is_killed: bool) -> None:
+    async def story(broker: BrokerProcess) -> None:
+        async def restart() -> None:
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start().wait_until_ready)
+
+        async with Cutter(broker.port) as wire:
+            consumer = tamis.consume(wire.url, "cut", consumer="one", batch=3, seconds=3600)
+            wire.cut_next(restart if is_killed else None)
+            taken = await asyncio.to_thread(consumer.take)
+            assert (wire.cuts, wire.lost[:12]) == (1, b"HTTP/1.1 200")
+            assert [(delivery.event["cut"], delivery.deliveries) for delivery in taken] == [(1, 1), (2, 1), (3, 1)]
+            others = await asyncio.to_thread(consumer.take)
+            assert numbers(others, "cut") == [4, 5]
+            for delivery in (*taken, *others):
+                assert await asyncio.to_thread(delivery.ack)
+
+    with running(BrokerProcess(tmp_path)) as (broker,):
+        make_queue(broker, "cut", 5)
+        asyncio.run(asyncio.wait_for(story(broker), HANGS))
+        request = {"consumer": "a", "limit": 2, "request_id": "r"}
+        assert ask(f"{broker.url}/v1/events", "POST", [{"cut": n} for n in range(6, 9)]).status == 200
+
+        def take(**changes: str) -> list[int]:
+            answer = ask(f"{broker.url}/v1/subscriptions/cut/take", "POST", request | changes)
+            return [message["event"]["cut"] for message in answer.json["messages"]]
+
+        assert (take(), take()) == ([6, 7], [6, 7])
+        assert take(consumer="b") == [8]  # the same id of another consumer is another request
+        assert take(request_id="s") == []
 
 
 def test_what_is_taken_too_often_is_a_dead_letter(broker: BrokerProcess) -> None:
@@ -116,7 +151,8 @@ def test_in_the_shell(broker: BrokerProcess) -> None:
 def test_what_consumers_can_get_wrong(broker: BrokerProcess) -> None:
     make_queue(broker, "wrong", 1)
     place = f"{broker.url}/v1/subscriptions/wrong"
-    for body in ({}, {"consumer": ""}, {"consumer": "a", "limit": 257}, {"consumer": "a", "wait": 21}, {"consumer": 1}):
+    wrong = ({"consumer": ""}, {"limit": 257}, {"wait": 21}, {"consumer": 1}, {"request_id": "r" * 129})
+    for body in ({}, *({"consumer": "a"} | field for field in wrong)):
         assert ask(f"{place}/take", "POST", body).status == 400, body
     cursor = ask(f"{place}/log").json["messages"][0]["cursor"]
     both = {"consumer": "a", "acknowledge": [cursor], "release": [cursor]}

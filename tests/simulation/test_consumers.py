@@ -50,6 +50,9 @@ class Shared:
         #: ``{number: (consumer, until)}`` of what consumers believe to hold.
         self.held: dict[int, tuple[str, float]] = {}
         self.buried = 0
+        #: ``{id of a request: (moment, its messages)}`` of answers that were lost, and how many requests were repeated.
+        self.lost: dict[str, tuple[float, Taken]] = {}
+        self.repeated = 0
 
     def _edge(self, ends: dict[str, StreamEnd], audited: int) -> EdgeCore:
         return EdgeCore(BrokerCore("b", {}, CONTENT), CONTENT, ends, audited=audited)
@@ -90,16 +93,25 @@ class Shared:
         self.sim.call_later(0.3, lambda: None if answers else self._publish_again(post))
         assert all(isinstance(answer, Accepted) for answer in answers)
 
-    def _take(self, consumer: str, is_reliable: bool) -> None:
+    def _take(self, consumer: str, is_reliable: bool, id: str = "") -> None:
         if self.host.machine is not None:
-            machine = self.host.machine
-            machine.consume(
-                Take(LINK, consumer, self.rng.randint(1, 3), HOLD, MOST),
-                lambda taken: self._took(consumer, is_reliable, taken),
+            id = id or f"{consumer} {self.sim.now}"
+            self.host.machine.consume(
+                Take(LINK, consumer, self.rng.randint(1, 3), HOLD, MOST, id=id),
+                lambda taken: self._took(consumer, is_reliable, taken, id),
             )
+        elif id:
+            self.sim.call_later(0.2, self._take, consumer, is_reliable, id)
 
-    def _took(self, consumer: str, is_reliable: bool, taken: Taken) -> None:
+    def _took(self, consumer: str, is_reliable: bool, taken: Taken, id: str) -> None:
         now = self.sim.now
+        is_repeated = id in self.lost
+        if is_repeated:
+            moment, former = self.lost.pop(id)
+            if now < moment + HOLD - 0.05:
+                self.repeated += 1
+                if taken.numbers != former.numbers:
+                    raise InvariantError(f"a repeated request got {taken.numbers} instead of {former.numbers}")
         bodies = self._bodies(LINK, (*taken.numbers, *taken.worn))
         for number, count in taken.numbers.items():
             holder, until = self.held.get(number, ("", 0.0))
@@ -112,7 +124,10 @@ class Shared:
         if taken.worn:
             letters = tuple((number, bodies[number]) for number in taken.worn)
             self.sim.call_later(self.rng.uniform(0, 1.0), self._bury, letters)  # two takes may ask for the same letters
-        if taken.numbers:
+        if taken.numbers and not is_repeated and self.rng.random() < 0.3:
+            self.lost[id] = now, taken  # the broker may crash before the consumer sends it again
+            self.sim.call_later(self.rng.uniform(0, 1.0), self._take, consumer, is_reliable, id)
+        elif taken.numbers:
             pause = self.rng.uniform(0, 1.0 if is_reliable else 2 * HOLD)
             self.sim.call_later(pause, self._settle, consumer, taken, bodies, is_reliable)
 
@@ -130,6 +145,8 @@ class Shared:
             return
         cut = len(numbers) if is_reliable else self.rng.randint(0, len(numbers))
         done, released = tuple(numbers[:cut]), tuple(numbers[cut:])
+        for id in [id for id, (_, former) in self.lost.items() if former.numbers.keys() & {*numbers}]:
+            del self.lost[id]  # the consumer had taken the same messages before, and settles them now
 
         def note(answer: Settled) -> None:
             for number in set(done) - set(answer.late):
@@ -193,13 +210,14 @@ def run_seeds(seeds: range) -> Counter[str]:
             dead=len(world.dead),
             again=sum(count > 1 for count in world.handed_out.values()),
             settled=len(world.settled),
+            repeated=world.repeated,
         )
     return totals
 
 
 def test_every_event_is_settled_or_dead() -> None:
     totals = run_seeds(range(12))
-    assert min(totals[name] for name in ("crashes", "dead", "again", "settled")) > 5, totals
+    assert min(totals[name] for name in ("crashes", "dead", "again", "settled", "repeated")) > 5, totals
 
 
 def test_dead_letters_are_replayed_and_dropped_once() -> None:
@@ -221,12 +239,20 @@ def test_dead_letters_are_replayed_and_dropped_once() -> None:
         ("_is_worn", lambda hold, request, moment: True),
         (
             "Hold",
-            lambda deliveries=0, consumer="", until=0, is_done=False: sharing.records.Hold(deliveries, "", 0, is_done),
+            lambda deliveries=0, consumer="", until=0, is_done=False, request="": sharing.records.Hold(
+                deliveries, "", 0, is_done
+            ),
+        ),
+        (
+            "Hold",
+            lambda deliveries=0, consumer="", until=0, is_done=False, request="": sharing.records.Hold(
+                deliveries, consumer, until, is_done
+            ),
         ),
     ],
 )
 def test_the_judge_notices(name: str, bug: Any) -> None:
-    """Letters that are buried though a consumer settled them, and holds that hold nothing."""
+    """Letters that are buried though a consumer settled them; holds that hold nothing or forget their request."""
     with mock.patch.object(sharing, name, bug), pytest.raises(InvariantError):
         run_seeds(range(30))
 

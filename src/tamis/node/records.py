@@ -112,13 +112,14 @@ class Removed(NamedTuple):
 class Hold(NamedTuple):
     """A message of a shared queue: how often it was taken, which consumer holds it, and whether it is settled.
 
-    ``until`` is in microseconds UTC.
+    ``until`` is in microseconds UTC. ``request`` is the id of the request that took it.
     """
 
     deliveries: int = 0
     consumer: str = ""
     until: int = 0
     is_done: bool = False
+    request: str = ""
 
 
 class TokenFile(NamedTuple):
@@ -386,7 +387,8 @@ HELD = Kind(
     ("link", "number"),
     _packed("MessagePack array (`node/records.py::Hold`)", Hold),
     "routing/consumers/sharing.py",
-    "which consumer holds a message of a shared queue and until when, how often it was taken, whether it is settled",
+    "which consumer holds a message of a shared queue and until when, by which request, how often it was taken, "
+    "whether it is settled",
 )
 WEBHOOK = Kind(
     "webhook",

@@ -10,11 +10,20 @@ READERS = "tests/simulation/test_failing_readers.py"
 
 BUGS = [
     Bug(
+        "a_repeated_take_gets_other_messages",
+        "routing/consumers/sharing",
+        "A consumer that repeats a request gets other messages; those of the lost answer are hidden for some time.",
+        "        if not request.id:\n",
+        "        if request.link:\n",
+        (f"{WORLD}::test_every_event_is_settled_or_dead",),
+        costly=True,
+    ),
+    Bug(
         "deliveries_are_counted_anew_each_time",
         "routing/consumers/sharing",
         "A message that is taken again counts as taken for the first time.",
-        "            holds[number] = Hold(hold.deliveries + 1, request.consumer, until)\n",
-        "            holds[number] = Hold(1, request.consumer, until)\n",
+        "            holds[number] = Hold(hold.deliveries + 1, request.consumer, until, request=request.id)\n",
+        "            holds[number] = Hold(1, request.consumer, until, request=request.id)\n",
         (f"{QUEUE}::test_what_is_taken_too_often_is_a_dead_letter",),
         costly=True,
     ),

@@ -21,8 +21,9 @@ Letters = tuple[tuple[int, bytes], ...]
 class Take:
     """A consumer takes messages that no other consumer holds; it holds them for ``seconds``.
 
-    A message that was taken ``most`` times without an acknowledgement is not taken again; 0: there is no limit. The
-    messages have ``max_bytes`` together; a single one may have more.
+    A request with the ``id`` of a former one is the same request, whose answer was lost: the consumer gets the messages
+    that the former one gave it. A message that was taken ``most`` times without an acknowledgement is not taken again;
+    0: there is no limit. The messages have ``max_bytes`` together; a single one may have more.
     """
 
     link: Link
@@ -31,6 +32,7 @@ class Take:
     seconds: float
     most: int = 0
     max_bytes: int = MAX_PAGE_BYTES
+    id: str = ""
 
 
 @dataclass(frozen=True)

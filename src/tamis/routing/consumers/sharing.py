@@ -73,12 +73,18 @@ class Sharing:
         return self.replay(request) if isinstance(request, Replay) else self.drop(request)
 
     def take(self, request: Take, now: float) -> list[Effect]:
-        """Give messages to a consumer, the oldest first."""
+        """Give messages to a consumer, the oldest first; to a repeated request those that it got before."""
         link, moment = request.link, round(now * 1e6)
         effects, holds = self._trim(link), self._holds.setdefault(link, {})
         taken, worn = dict[int, int](), list[int]()
         taken_bytes, worn_bytes = 0, 0
         until = moment + round(request.seconds * 1e6)
+        for number in self._taken_by(request):
+            holds[number] = holds[number]._replace(until=until)
+            taken[number] = holds[number].deliveries
+            effects.append(records.HELD.put(link, str(number), value=holds[number]))
+        if taken:
+            return [*effects, Answer(Taken(taken))]
         for number in self._open(link):
             hold = holds.get(number, Hold())
             if hold.is_done or hold.until > moment:
@@ -93,7 +99,7 @@ class Sharing:
             if len(taken) == request.limit or (taken and taken_bytes > request.max_bytes):
                 break
             taken[number] = hold.deliveries + 1
-            holds[number] = Hold(hold.deliveries + 1, request.consumer, until)
+            holds[number] = Hold(hold.deliveries + 1, request.consumer, until, request=request.id)
             effects.append(records.HELD.put(link, str(number), value=holds[number]))
         return [*effects, Answer(Taken(taken, tuple(worn)))]
 
@@ -176,6 +182,13 @@ class Sharing:
     def _open(self, link: Link) -> range:
         """Return the numbers that are not acknowledged and that consumers may take."""
         return self._waiting(link)[:WINDOW]
+
+    def _taken_by(self, request: Take) -> list[int]:
+        """Return the messages that an earlier request with the same id took, and that no other has taken since."""
+        if not request.id:
+            return []
+        holds, owner = self._holds[request.link], (request.consumer, request.id)
+        return sorted(number for number, hold in holds.items() if (hold.consumer, hold.request) == owner)
 
     def _waiting(self, link: Link) -> range:
         """Return the numbers that are not acknowledged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -91,6 +92,7 @@ class Consumer:
     def take(self, *, wait: float = 0.0) -> list[SharedDelivery]:
         """Return messages that no other consumer holds; waits up to ``wait`` seconds for the first."""
         request = {"consumer": self.name, "limit": self.batch, "seconds": self.seconds, "wait": wait}
+        request["request_id"] = secrets.token_hex(16)  # the call is repeated when its answer is lost
         messages = self._post("take", request, wait)["messages"]
         if gaps := [message["cursor"] for message in messages if "gap" in message]:  # a gap has no event to deal with
             self.settle(acknowledge=gaps)

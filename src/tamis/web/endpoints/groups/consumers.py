@@ -49,6 +49,8 @@ class TakeRequest(msgspec.Struct, forbid_unknown_fields=True):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 30.0
     #: How long to wait when there is nothing to take.
     wait: Annotated[float, msgspec.Meta(ge=0, le=MOST_WAIT)] = 0.0
+    #: A new id for each request; one that is sent again with the same id returns the same messages.
+    request_id: Annotated[str, msgspec.Meta(max_length=MAX_NAME)] = ""
 
 
 class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -125,7 +127,9 @@ def _demand_shareable(link: Link, subscription: m.Subscribe) -> None:
 async def _take(server: Server, link: Link, body: TakeRequest, most: int) -> Taken:
     """Take messages; those that were taken too often go to the dead letters first."""
     while True:
-        taken: Taken = await server.driver.ask(Take(link, body.consumer, body.limit, body.seconds, most))
+        taken: Taken = await server.driver.ask(
+            Take(link, body.consumer, body.limit, body.seconds, most, id=body.request_id)
+        )
         if not taken.worn:
             return taken
         letters = tuple(bodies_of(server.broker.stream(link), taken.worn))
