@@ -32,8 +32,9 @@ class MockKafka:
         brokers = self.producer.list_topics(timeout=HANGS).brokers.values()
         self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
-    def send(self, topic: str, values: list[bytes]) -> None:
-        for number, value in enumerate(values):
+    def send(self, topic: str, values: list[bytes], first: int = 0) -> None:
+        """Send messages to four partitions in turn; ``first`` is the number of the first of them."""
+        for number, value in enumerate(values, first):
             self.producer.produce(topic, value, partition=number % 4)
         assert self.producer.flush(HANGS) == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +15,12 @@ import pytest
 from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.bridges import BridgeProcess, numbers_at
 from tests.server.forks import pipe_program, run_program
+from tests.server.mosquitto import MqttUser, mqtt_running, needs_mosquitto
 from tests.server.nats_servers import nats_running, needs_nats
 from tests.server.postgres import PostgresServer, needs_postgres, postgres
 from tests.server.processes import HANGS, STOPS, read_line, wait_until
 from tests.server.test_failover import Pair, role_of
+from tests.server.test_kafka import MockKafka, events
 from tests.server.test_nats import alerts_at, make_streams, send
 
 __all__ = ["postgres"]
@@ -41,17 +43,17 @@ def kill_the_holder(pair: Pair) -> None:
 
 
 class Producer(threading.Thread):
-    """Publishes numbers over HTTP, one in each batch, until it is stopped."""
+    """Calls ``send`` with one number after another until it is stopped."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, send: Callable[[int], object]) -> None:
         super().__init__(daemon=True)
-        self._calls = HttpCalls(pair.urls, patience=HANGS)
+        self._send = send
         self._is_over = threading.Event()
         self.count = 0
 
     def run(self) -> None:
         while not self._is_over.wait(0.01):
-            self._calls.publish_once(b'{"n": %d}' % self.count, producer="p", number=self.count)
+            self._send(self.count)
             self.count += 1
 
     def wait_for_more(self) -> None:
@@ -66,11 +68,12 @@ class Producer(threading.Thread):
 
 
 def test_a_consumer_and_a_producer_lose_and_double_nothing(pair: Pair) -> None:
-    HttpCalls(pair.urls, patience=HANGS).subscribe("all", "n >= 0")
+    calls = HttpCalls(pair.urls, patience=HANGS)
+    calls.subscribe("all", "n >= 0")
     addresses = [word for url in pair.urls for word in ("--url", url)]
     consumer = pipe_program(["consume", "all", "--consumer", "a", *addresses, "--seconds", "3600", "--json"])
     printed: list[dict[str, Any]] = []
-    producer = Producer(pair)
+    producer = Producer(lambda n: calls.publish_once(b'{"n": %d}' % n, producer="p", number=n))
     producer.start()
     try:
         for _ in range(2):
@@ -86,7 +89,6 @@ def test_a_consumer_and_a_producer_lose_and_double_nothing(pair: Pair) -> None:
             printed.append(json.loads(read_line(consumer)))
         # What the dead broker gave away in an answer that was lost comes again with the repeated request.
         assert sorted(delivery["event"]["n"] for delivery in printed) == list(range(count))
-        calls = HttpCalls(pair.urls, patience=HANGS)
         page = wait_until(
             lambda: (page := calls.read_log("all", limit=0)).acknowledged == page.last and page, "the acknowledgements"
         )
@@ -119,6 +121,62 @@ def test_a_bridge_goes_on_with_the_standby(pair: Pair, tmp_path: Path) -> None:
             wait_until(lambda: alerts_at(servers).keys() >= wanted.keys(), "all alerts")
             assert alerts_at(servers) == wanted
         finally:
+            bridge.close()
+
+
+def take_over_while_messages_pass(pair: Pair, producer: Producer) -> int:
+    """Kill the holder while a bridge has messages to pass on; return how many were sent in the end."""
+    broker: Any = SimpleNamespace(url=",".join(pair.urls))
+    producer.start()
+    wait_until(lambda: len(numbers_at(broker)) >= 5, "the first events")
+    kill_the_holder(pair)
+    producer.wait_for_more()  # nothing serves: they wait in the other system
+    first = max(numbers_at(broker))  # of the standby, which has taken over
+    wait_until(lambda: max(numbers_at(broker)) > first, "events that passed after the take-over")
+    count = producer.stop()
+    wait_until(lambda: {*numbers_at(broker)} >= {*range(count)}, "all events")
+    return count
+
+
+def test_a_bridge_to_kafka_goes_on_with_the_standby(pair: Pair) -> None:
+    kafka, broker = MockKafka(), SimpleNamespace(url=",".join(pair.urls))
+    HttpCalls(pair.urls, patience=HANGS).subscribe("all", "n >= 0")
+    out = ["--subscribe", "even=half IS NOT NULL", "--out", "alerts-{id}"]
+    bridge = BridgeProcess("kafka", "--kafka", kafka.servers, "--url", broker.url, "--in", "sensors", *out)
+    kafka.send("sensors", events(range(1)))
+    producer = Producer(lambda n: kafka.send("sensors", events(range(n, n + 1)), n) if n else None)
+    bridge.start()
+    try:
+        count = take_over_while_messages_pass(pair, producer)
+        arrived = numbers_at(broker)  # type: ignore[arg-type]
+        assert Counter(arrived) == dict.fromkeys(range(count), 1)
+        for partition in range(4):
+            mine = [n for n in arrived if n % 4 == partition]
+            assert mine == sorted(mine)
+        alerts = [json.loads(record.value())["n"] for record in kafka.read("alerts-even", (count + 1) // 2)]
+        assert sorted(alerts) == list(range(0, count, 2))  # once, since the bridge and its producer went on
+    finally:
+        bridge.close()
+
+
+@needs_mosquitto
+def test_a_bridge_to_mqtt_goes_on_with_the_standby(pair: Pair, tmp_path: Path) -> None:
+    HttpCalls(pair.urls, patience=HANGS).subscribe("all", "n >= 0")
+    with mqtt_running(tmp_path / "mosquitto") as mosquitto:
+        out = ["--subscribe", "even=half IS NOT NULL", "--out", "alerts/{id}"]
+        places = ["--mqtt", mosquitto.url, "--url", ",".join(pair.urls), "--in", "sensors/#"]
+        bridge, user = BridgeProcess("mqtt", *places, *out).start(), MqttUser(mosquitto, "alerts/#")
+        try:
+            producer = Producer(lambda n: user.publish(f"sensors/{n}", events(range(n, n + 1))[0].decode()))
+            wanted = {*range(0, take_over_while_messages_pass(pair, producer), 2)}
+            alerts = set[int]()
+            while not alerts >= wanted:  # at least once
+                topic, payload = user.messages.get(timeout=HANGS)
+                assert topic == "alerts/even"
+                alerts.add(json.loads(payload)["n"])
+            assert alerts == wanted
+        finally:
+            user.close()
             bridge.close()
 
 

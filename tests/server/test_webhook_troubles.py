@@ -111,31 +111,31 @@ def test_troubles_of_an_endpoint_change_neither_the_order_nor_what_arrives(broke
 
 
 def test_an_endpoint_that_is_down_gets_everything_when_it_is_back(tmp_path: Path) -> None:
-    healing, gone = ReservedPort(), ReservedPort()
+    healing, down = ReservedPort(), ReservedPort()
     with running(BrokerProcess(tmp_path, CONFIG)) as (broker,):
         subscribe(broker, "healing", f"http://localhost:{healing.number}/")
-        subscribe(broker, "gone", f"http://localhost:{gone.number}/", max_failures=2, batch=2)
-        for id in ("healing", "gone"):
+        subscribe(broker, "down", f"http://localhost:{down.number}/", max_failures=2, batch=2)
+        for id in ("healing", "down"):
             publish(broker, id, range(3))
         wait_until(lambda: state(broker, "healing")["state"] == "failing", "the failure")
         assert state(broker, "healing")["problem"] == "localhost: connection refused"
         with Receiver(port=healing.number) as receiver:
             wait_until(lambda: numbers(receiver, "healing") == [0, 1, 2], "what waited")
 
-        wait_until(lambda: state(broker, "gone")["state"] == "suspended", "the suspension")
+        wait_until(lambda: state(broker, "down")["state"] == "suspended", "the suspension")
         broker.kill()
         broker.start().wait_until_ready()  # a suspension and its record outlive the broker
-        with Receiver(port=gone.number) as receiver, Receiver() as other:
-            assert state(broker, "gone")["state"] == "suspended"
-            [record] = suspensions(broker, "gone")
+        with Receiver(port=down.number) as receiver, Receiver() as other:
+            assert state(broker, "down")["state"] == "suspended"
+            [record] = suspensions(broker, "down")
             assert record["detail"].startswith("localhost: 2 requests in a row failed, the last: localhost: connection")
-            publish(broker, "gone", range(3, 5))
+            publish(broker, "down", range(3, 5))
             subscribe(broker, "other", other.url)
             publish(broker, "other", range(1))
             wait_until(lambda: numbers(other, "other") == [0], "a webhook that is not suspended")
-            assert (receiver.requests, state(broker, "gone")["waiting"]) == ([], 5)
-            assert ask(f"{broker.url}/v1/subscriptions/gone/webhook/resume", "POST").json["state"] == "active"
-            wait_until(lambda: numbers(receiver, "gone") == [0, 1, 2, 3, 4], "what waited")
+            assert (receiver.requests, state(broker, "down")["waiting"]) == ([], 5)
+            assert ask(f"{broker.url}/v1/subscriptions/down/webhook/resume", "POST").json["state"] == "active"
+            wait_until(lambda: numbers(receiver, "down") == [0, 1, 2, 3, 4], "what waited")
             assert [len(request.json) for request in receiver.requests] == [2, 2, 1]
 
 
