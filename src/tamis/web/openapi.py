@@ -188,11 +188,7 @@ _SCHEMAS: Json = {
             "limit": {"type": "integer", "minimum": 1, "maximum": 256, "default": 1},
             "seconds": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600, "default": 30},
             "wait": {"type": "number", "minimum": 0, "maximum": 20, "default": 0},
-            "request_id": {
-                "type": "string",
-                "maxLength": 128,
-                "description": "A new one for each request; one that is sent again returns the same messages.",
-            },
+            "request_id": {"type": "string", "maxLength": 128, "description": "the same again: the same messages"},
         },
     },
     "Settle": {
