@@ -52,7 +52,6 @@ class Schedule:
         self._batch = batch
         self._parallel = parallel
         self._most_failures = most_failures
-        self._window = max(WINDOW, 4 * batch * parallel)
         self._begun = floor
         self._under_way: set[int] = set()
         #: ``{first: (attempt, moment)}``: attempts to retry, each not before its moment.
@@ -157,7 +156,8 @@ class Schedule:
     def _fresh(self, last: int) -> Attempt | None:
         first = self._begun + 1
         last = min(last, self._begun + self._batch)
-        return Attempt(first, last) if first <= last <= self.floor + self._window else None
+        window = max(WINDOW, 4 * self._batch * self._parallel)
+        return Attempt(first, last) if first <= last <= self.floor + window else None
 
 
 def _pause(failures: int, chance: float) -> float:
