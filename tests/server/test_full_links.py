@@ -90,6 +90,9 @@ def test_a_dead_link_is_skipped_while_the_broker_runs_and_taken_back(tmp_path: P
         near.start().wait_until_ready()
         assert {near_publishes(near.url, n) for n in range(10)} == {200}  # it is still skipped
         far.start().wait_until_ready()
+        heading, _, row = CliRunner().invoke(app, ["serve", "links", "--url", near.url]).output.splitlines()[:3]
+        assert heading.split() == ["link", "state", "when_full", "waiting", "dropped", "ring"]  # whole, in 80 columns
+        assert (row.split()[0], "skipped" in row) == ("b", True)
         CliRunner().invoke(app, ["serve", "links", "resume", "b", "--url", near.url])
         messages = wait_until(lambda: with_gap(far.url), "the gap")
         assert [message["gap"]["count"] for message in messages if "gap" in message] == [20]

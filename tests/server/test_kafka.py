@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import ModelError
+from tamis.runtime.bridges.systems import kafka as kafka_system
 from tamis.runtime.bridges.systems.kafka import KafkaPlace
 from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.bridges import BridgeProcess, numbers_at
-from tests.server.processes import HANGS, BrokerProcess, running, wait_until
+from tests.server.processes import HANGS, BrokerProcess, ReservedPort, running, wait_until
 
 
 class MockKafka:
@@ -142,3 +143,12 @@ def test_what_a_user_can_get_wrong_is_said(broker: BrokerProcess, kafka: MockKaf
     answer = CliRunner().invoke(app, [*words, kafka.servers, "--option", "no.such=1"])
     assert answer.exit_code == 2
     assert "no.such" in answer.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_named_with_the_time(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_system, "CONNECT_SECONDS", 0.5)
+    address = f"127.0.0.1:{ReservedPort().number}"
+    answer = CliRunner().invoke(app, ["bridge", "kafka", "--url", broker.url, "--in", "a", "--kafka", address])
+    assert (answer.exit_code, answer.stderr) == (2, f"error: {address}: no Kafka broker answered within 0.5 s\n")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from tamis.cli.main import app
 from tamis.errors import ModelError
-from tamis.runtime.bridges.systems.nats_place import NatsPlace
+from tamis.runtime.bridges.systems.nats_place import NatsPlace, check_subject
 from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.bridges import BridgeProcess, numbers_at
 from tests.server.nats_servers import NatsServer, nats_running, needs_nats, patiently, with_jetstream
@@ -246,3 +246,25 @@ def test_a_stream_that_is_not_there_or_keeps_by_interest_is_an_error_that_says_s
 def test_an_address_that_is_none_says_why(url: str, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         NatsPlace.parse([url])
+
+
+@pytest.mark.parametrize(
+    ("subject", "problem"),
+    [
+        ("", "expected words with a dot between them"),
+        ("a b", "without spaces"),
+        ("a..b", "expected words with a dot between them"),
+        ("a.\n", "without spaces"),
+        ("a.>.b", "> is allowed at the end only"),
+    ],
+)
+def test_subjects_are_checked_before_a_server_is_asked(subject: str, problem: str) -> None:
+    for more in ((), ("--dry-run",)):
+        words = ["bridge", "nats", "--nats", "nats://127.0.0.1:1", "--url", "http://127.0.0.1:1", "--in", subject]
+        answer = CliRunner().invoke(app, [*words, *more])
+        assert (answer.exit_code, "--in" in answer.stderr, problem in answer.stderr) == (2, True, True), answer.stderr
+
+
+@pytest.mark.parametrize("subject", [">", "*", "a.*.b", "a.>", "a-b.c_d"])
+def test_subjects_of_nats_are_accepted(subject: str) -> None:
+    check_subject(subject)

@@ -134,19 +134,10 @@ def _list(calls: HttpCalls, json: bool) -> None:
     if json:
         write_json(links)
         return
-    columns = (
-        "link",
-        "connected",
-        "in_step",
-        "confirmed",
-        "skipped",
-        "full",
-        "when_full",
-        "waiting",
-        "dropped",
-        "ring",
-    )
-    table = make_table(*columns, right=("waiting", "dropped"))
+    states = ("connected", "in_step", "confirmed", "skipped", "full")
+    columns = ("when_full", "waiting", "dropped", "ring")
+    table = make_table("link", "state", *columns, right=("waiting", "dropped"))
     for link in links["links"]:
-        table.add_row(*(plain(str(link[name])) for name in columns))
+        state = ", ".join(name for name in states if link[name]) or "not connected"
+        table.add_row(plain(link["link"]), state, *(plain(str(link[name])) for name in columns))
     output().print(table)

@@ -31,6 +31,9 @@ PASSWORD_VARIABLE = "TAMIS_KAFKA_PASSWORD"
 #: Seconds for the first answer, for one call of the library, and for the confirmation of messages that were sent.
 CONNECT_SECONDS, POLL_SECONDS, CONFIRM_SECONDS = 20.0, 0.5, 30.0
 
+#: Errors of librdkafka that say only that there was no answer.
+_SILENT = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
+
 #: Says which bridge sent a message, so that it does not read its own; and the id of its match.
 SENDER, MATCH = "tamis-bridge", "tamis-id"
 
@@ -176,7 +179,10 @@ class KafkaSystem:
                 self._consumer = Consumer(reading)
                 self._consumer.subscribe(list(self._plan.sources), on_assign=self._assign, on_revoke=self._revoke)
         except KafkaException as error:
-            raise ConnectionLostError(self._place.servers, f"{error.args[0].str()}") from None
+            problem, silence = error.args[0], f"no Kafka broker answered within {CONNECT_SECONDS:g} s"
+            raise ConnectionLostError(
+                self._place.servers, silence if problem.name() in _SILENT else problem.str()
+            ) from None
 
     def _consume(self, most: int) -> list[Any]:
         with self._reading:

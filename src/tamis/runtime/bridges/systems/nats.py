@@ -25,7 +25,7 @@ from tamis.runtime.bridges.content import destination_of
 from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.bridges.system import Find, IncomingMessage, Outcome, OutgoingMatch
 from tamis.runtime.bridges.systems.nats_lane import SENDER, NatsLane, words_of_nats
-from tamis.runtime.bridges.systems.nats_place import NatsPlace
+from tamis.runtime.bridges.systems.nats_place import NatsPlace, check_subject
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -42,6 +42,8 @@ class NatsSystem:
     kind, attribute, reserved = "nats", "subject", ".*> "
 
     def __init__(self, place: NatsPlace, plan: BridgePlan, *, is_trial: bool = False) -> None:
+        for subject in plan.sources:
+            check_subject(subject)
         self._place = place
         self._plan = plan
         self._is_trial = is_trial

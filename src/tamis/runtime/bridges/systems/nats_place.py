@@ -6,9 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tamis.errors import ModelError
 from tamis.runtime.bridges.systems.addresses import read_address
 
-__all__ = ["NatsPlace"]
+__all__ = ["NatsPlace", "check_subject"]
+
+
+def check_subject(subject: str) -> None:
+    """Raise `ModelError` unless a text is a subject of NATS, perhaps with wildcards.
+
+    >>> check_subject("sensors.*.state")
+    >>> check_subject("sensors.>.state")
+    Traceback (most recent call last):
+        ...
+    tamis.errors.ModelError: --in 'sensors.>.state': > is allowed at the end only, behind a dot
+    """
+    words = subject.split(".")
+    problem = ""
+    if not all(words) or any(letter.isspace() or not letter.isprintable() for letter in subject):
+        problem = "expected words with a dot between them, without spaces"
+    elif ">" in words[:-1]:
+        problem = "> is allowed at the end only, behind a dot"
+    if problem:
+        raise ModelError(f"--in {subject[:80]!r}: {problem}")
 
 
 @dataclass(frozen=True)
