@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tamis.errors import ModelError
 from tamis.runtime.bridges.content import destination_of, event_of_message
 from tamis.runtime.bridges.plan import BridgePlan
 from tamis.runtime.bridges.systems.mqtt_connection import MqttPlace, check_topic_filter
+from tamis.runtime.client.http_calls import HttpCalls
 from tests.server.forks import pipe_program
 from tests.server.mosquitto import Mosquitto, MqttUser, mqtt_running, needs_mosquitto
 from tests.server.processes import HANGS, STOPS, BrokerProcess, read_line, running
@@ -72,6 +74,33 @@ def test_nothing_is_lost_when_bridge_and_brokers_are_killed(both: tuple[Mosquitt
     finally:
         user.close()
         bridge.close()
+
+
+@needs_mosquitto
+def test_a_dry_run_shows_events_and_publishes_nothing(both: tuple[Mosquitto, BrokerProcess]) -> None:
+    mosquitto, broker = both
+    HttpCalls(broker.url).subscribe("all", "TRUE")
+    user, is_over = MqttUser(mosquitto), threading.Event()
+
+    def send_until_it_is_over() -> None:
+        while not is_over.wait(0.05):
+            _send(user, range(1))
+
+    sending = threading.Thread(target=send_until_it_is_over)
+    sending.start()
+    try:
+        places = ["--mqtt", mosquitto.url, "--url", broker.url, "--in", "sensors/#"]
+        answer = CliRunner().invoke(app, ["bridge", "mqtt", *places, "--dry-run", "--json"])
+    finally:
+        is_over.set()
+        sending.join()
+        user.close()
+    assert answer.exit_code == 0, answer.output
+    trial = json.loads(answer.stdout)
+    assert {"name": "n0/x", "n": 0, "topic": "sensors/0"} in trial["events"]
+    assert {"value": 0, "topic": "sensors/bare"} in trial["events"]
+    assert any("sensors/bad" in reason for reason in trial["refusals"])
+    assert HttpCalls(broker.url).read_log("all").messages == []
 
 
 def _send(user: MqttUser, numbers: range) -> None:

@@ -6,6 +6,7 @@ machine makes it longer.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -52,6 +53,13 @@ class Endpoint:
         return [number for _, number in self.visits]
 
 
+def counters(broker: BrokerProcess) -> dict[str, float]:
+    """Return what `/metrics` counts for all webhooks."""
+    text = ask(f"{broker.url}/metrics").body.decode()
+    counts = re.findall(r"^tamis_webhook_(requests|failures|deliveries)_total (\S+)$", text, re.MULTILINE)
+    return {name: float(count) for name, count in counts}
+
+
 def busy(status: int, retry_after: str | None = None) -> Callable[[], tuple[int, dict[str, str], bytes]]:
     """Answer with a status and ``Retry-After``; "date": the moment in four seconds."""
 
@@ -86,6 +94,7 @@ def test_troubles_of_an_endpoint_change_neither_the_order_nor_what_arrives(broke
         endpoints = {f"{name}1": Endpoint(trouble) for name, (trouble, _) in troubles.items()}
         endpoints |= {f"{name}3": Endpoint(trouble, least > 1) for name, (trouble, least) in troubles.items()}
         receiver.answer = lambda request: endpoints[request.path.rpartition("/")[2]].answer(request)
+        before = counters(broker)
         for id in endpoints:
             subscribe(broker, id)
             publish(broker, id, range(TOTAL))
@@ -108,6 +117,12 @@ def test_troubles_of_an_endpoint_change_neither_the_order_nor_what_arrives(broke
                 moments = [moment for moment, _ in endpoint.visits]
                 assert moments[3] - moments[endpoint.numbers.index(TROUBLED)] >= least, id
         assert elsewhere.requests == []
+        after, count = counters(broker), len(endpoints)
+        assert {name: after[name] - before[name] for name in after} == {
+            "requests": count * (TOTAL + 1),
+            "failures": count,
+            "deliveries": count * TOTAL,
+        }
 
 
 def test_an_endpoint_that_is_down_gets_everything_when_it_is_back(tmp_path: Path) -> None:

@@ -387,8 +387,7 @@ HELD = Kind(
     ("link", "number"),
     _packed("MessagePack array (`node/records.py::Hold`)", Hold),
     "routing/consumers/sharing.py",
-    "which consumer holds a message of a shared queue and until when, by which request, how often it was taken, "
-    "whether it is settled",
+    "who holds a message of a shared queue, by which request and until when, how often it was taken, if it is settled",
 )
 WEBHOOK = Kind(
     "webhook",
