@@ -116,10 +116,12 @@ class Ids:
 
     def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
         """Return the ids of rows as one Arrow array, int64 or string; mixed ids become strings."""
+        if len(self._blocks) == 1:
+            return _block_array(self._blocks[0], self._first[0], rows)
         numbers = np.searchsorted(self._first, rows, side="right") - 1
         pieces, where = [], []
         for number, (block, first) in enumerate(zip(self._blocks, self._first, strict=True)):
-            chosen = np.flatnonzero(numbers == number) if len(self._blocks) > 1 else np.arange(len(rows))
+            chosen = np.flatnonzero(numbers == number)
             if len(chosen):
                 pieces.append(_block_array(block, first, rows[chosen]))
                 where.append(chosen)

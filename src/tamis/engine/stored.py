@@ -142,10 +142,11 @@ class StoredSubscriptions:
 
     def to_arrow(self, rows: npt.NDArray[np.int32]) -> pa.Array:
         """Return the ids of rows as an Arrow array, int64 or string; mixed ids become strings."""
-        positions = pa.array(np.searchsorted(self.rows, rows))
+        places = self._places(rows)
+        if self._numbers is not None:
+            return pa.array(self._numbers[places])
+        positions = pa.array(places)
         numbers, texts = (self._column[name] for name in ("id_number", "id_text"))
-        if texts.null_count == len(texts):
-            return _one_array(numbers.take(positions))
         if numbers.null_count == len(numbers):
             return _one_array(texts.take(positions))
         return _one_array(pc.coalesce(texts.take(positions), numbers.take(positions).cast(pa.string())))
@@ -212,6 +213,10 @@ class StoredSubscriptions:
 
     def _place(self, row: int) -> int:
         return row - int(self.rows[0]) if self._is_dense else int(np.searchsorted(self.rows, row))
+
+    def _places(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.integer[Any]]:
+        """Return the positions of rows. A search for each match of a table costs as much as to find the matches."""
+        return rows - self.rows[0] if self._is_dense else np.searchsorted(self.rows, rows)
 
     def _id(self, position: int) -> SubscriptionId:
         if self._numbers is not None:

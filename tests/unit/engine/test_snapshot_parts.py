@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from tamis.engine.snapshot import local_copy
 from tamis.engine.snapshot.manifest import Part, measure, read_manifest
 from tamis.engine.snapshot.parts import write_parts, write_removed
 from tamis.errors import SnapshotError
+from tamis.model.tables import SubscriptionTable
 
 SCHEMA = tamis.Schema({"x": tamis.Number(), "name": tamis.String()})
 STATE = snapshot.EngineState(SCHEMA, False, "packed", 0)
@@ -155,3 +157,35 @@ def test_only_parts_from_another_machine_are_copied(tmp_path: Path, monkeypatch:
     assert copied < {path.name for path in copy.iterdir()} <= {path.name for path in version.iterdir()}
     assert all((copy / name).read_bytes() == (version / name).read_bytes() for name in copied)
     assert local_copy.local_version(version).is_relative_to(tmp_path / "copies")
+
+
+@pytest.mark.parametrize("ids", [range(40), [f"s{i}" for i in range(40)], [i if i % 3 else f"s{i}" for i in range(40)]])
+@pytest.mark.parametrize("n_removed", [0, 7])
+def test_ids_of_a_saved_engine_as_arrow(tmp_path: Path, ids: Sequence[int | str], n_removed: int) -> None:
+    """Rows of one part and of several, without gaps and with some, numbers, text and both."""
+    engine = tamis.Engine(SCHEMA)
+    corners = np.zeros((5, 1)), np.ones((5, 1))
+    engine.subscribe_table(SubscriptionTable.from_boxes(["x"], *corners, range(900, 905)))
+    for id in ids:
+        engine.subscribe("x < 9", id=id)
+    for id in ids[:n_removed]:
+        engine.unsubscribe(id)
+    engine.save(tmp_path)
+    loaded = tamis.Engine.load(tmp_path)
+    for extra in (7_000, 7_001):
+        matches = loaded.match_table({"x": np.array([0.5, 20.0, 5.0])})
+        named = matches.ids.of(matches.rows)
+        arrow = matches.ids.to_arrow(matches.rows).to_pylist()
+        assert arrow == (named if len({type(id) for id in named}) == 1 else [str(id) for id in named])
+        assert sorted(map(str, named)) == sorted(map(str, [*range(900, 905), *ids[n_removed:], *ids[n_removed:]]))
+        loaded.subscribe("x < 0", id=extra)  # another part behind the saved ones
+
+
+def test_ids_of_several_saved_parts_as_arrow(tmp_path: Path) -> None:
+    """The rows of a later part begin behind those of the parts before it."""
+    _write(tmp_path, [5, 5, 5])
+    loaded = tamis.Engine.load(tmp_path)
+    matches = loaded.match_table({"x": np.array([30.0, 3.0]), "name": ["a", "a"]})
+    named = matches.ids.of(matches.rows)
+    assert len(named) > 10
+    assert matches.ids.to_arrow(matches.rows).to_pylist() == named
