@@ -27,7 +27,7 @@ import shapely
 from tamis.algebra.covers import find_cover_of_pieces
 from tamis.algebra.proofs import patterns, regions
 from tamis.algebra.proofs.budget import MAX_PIECES, Budget
-from tamis.algebra.proofs.facts import UNCONSTRAINED, Condition, Facts, negation
+from tamis.algebra.proofs.facts import UNCONSTRAINED, Facts, negation
 from tamis.algebra.proofs.pieces import pieces_of
 from tamis.algebra.sources import Source, as_subscription
 from tamis.model.derived.spatial_functions import ALL_RELATIONS
@@ -36,6 +36,7 @@ from tamis.model.schema import Schema
 from tamis.model.subscription import (
     AllOf,
     AnyOf,
+    Condition,
     Constraint,
     Cosine,
     Filter,

@@ -27,6 +27,7 @@ __all__ = [
     "AnyOf",
     "Ball",
     "Clock",
+    "Condition",
     "Constraint",
     "Cosine",
     "Filter",
@@ -158,7 +159,9 @@ class Clock:
     allowed: ValueSet
 
 
-Constraint = Values | Like | Spatial | Ball | Geometric | Cosine | Clock
+#: A constraint that is not a set of values.
+Condition = Like | Spatial | Ball | Geometric | Cosine | Clock
+Constraint = Values | Condition
 
 
 @dataclass(frozen=True, slots=True)

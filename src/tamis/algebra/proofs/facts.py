@@ -14,14 +14,11 @@ from typing import TypeVar
 
 from tamis.algebra.proofs import balls, geometries, patterns, regions
 from tamis.algebra.proofs.budget import Budget
-from tamis.model.subscription import Ball, Clock, Constraint, Cosine, Geometric, Like, Spatial, Values
+from tamis.model.subscription import Ball, Clock, Condition, Constraint, Cosine, Geometric, Like, Spatial, Values
 from tamis.model.text.patterns import meets
 from tamis.model.value_set import ANYTHING, MISSING, PRESENT, ValueSet
 
-__all__ = ["UNCONSTRAINED", "Condition", "Facts", "failures", "negation"]
-
-#: A constraint that is not a set of values.
-Condition = Like | Spatial | Ball | Geometric | Cosine | Clock
+__all__ = ["UNCONSTRAINED", "Facts", "failures", "negation"]
 
 _Kind = TypeVar("_Kind", Like, Spatial, Ball)
 

@@ -28,7 +28,7 @@ from tamis.geometry.predicates import passes
 from tamis.geometry.relations import relation_of
 from tamis.geometry.spaces import EARTH_RADIUS, as_ball, cosine_ball, unit_vector
 from tamis.model.shapes import is_polygonal, is_simple, parts_of
-from tamis.model.subscription import Ball, Clock, Cosine, Geometric, Like, Relation, Spatial
+from tamis.model.subscription import Ball, Clock, Condition, Cosine, Geometric, Relation, Spatial
 
 __all__ = ["conditions_conflict", "geometry_for", "implied_relations", "vector_for"]
 
@@ -38,8 +38,6 @@ _OUTSIDE = frozenset({Relation.DISJOINT, Relation.MEETS})
 
 #: Error bound of a distance, relative to the earth's radius.
 _SLACK = 1e-12
-
-Condition = Like | Spatial | Ball | Geometric | Cosine | Clock
 
 
 class _Sentences(NamedTuple):

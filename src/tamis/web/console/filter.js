@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { el, fill } from "./dom.js";
 
 export function filterField(text, tried) {
-  const area = el("textarea", { rows: 4, spellcheck: "false", "aria-label": "Filter", placeholder: "mag >= 4 AND place LIKE '%Alaska'" });
+  const area = el("textarea", { rows: 4, spellcheck: "false", "aria-label": "Filter", placeholder: "A condition on the attributes of events: price < 10 AND name LIKE 'A%'" });
   const problem = el("div", { class: "problem", role: "status", "aria-live": "polite" });
   let timer = 0, latest = 0, asking = new AbortController();
   area.value = text;
