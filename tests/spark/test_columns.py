@@ -9,7 +9,22 @@ import pytest
 
 import tamis
 from tamis.errors import ModelError, TableError
-from tamis.spark import check_events, match, match_stream, matcher, write_snapshot
+from tamis.spark import (
+    ball_join,
+    check_events,
+    covers_join,
+    find_covers,
+    hilbert_ranges,
+    match,
+    match_stream,
+    matcher,
+    overlay_plan,
+    reduce_subscriptions,
+    relation_join,
+    sync_snapshot,
+    sync_stream,
+    write_snapshot,
+)
 from tests.spark.test_match import accepted
 
 SCHEMA = tamis.Schema({"symbol": tamis.String(), "price": tamis.Number(), "detail.state": tamis.String()})
@@ -122,3 +137,56 @@ def test_columns_read_structs_and_all_text_as_match_does(spark: Any) -> None:
     assert answers[0]["why"].startswith("match: subscription 's'")
     assert answers[1]["why"].startswith("attribute 'price': NaN")
     assert sorted(row["subscription_id"] for row in m.match(frame).collect()) == ["k", "s"]
+
+
+def test_wrong_arguments_are_named_before_anything_runs(spark: Any, directory: Path, tmp_path: Path) -> None:
+    """By every function that takes rules, in the words of its own parameters."""
+    rules, numbers = (
+        spark.createDataFrame(RULES, "id string, filter string"),
+        spark.range(1).selectExpr("id", "5 AS filter"),
+    )
+    boxes = spark.createDataFrame([(1, [0, 0], [3, 3])], "id int, low array<int>, high array<int>")
+    points = spark.createDataFrame([(1, [0.0])], "id int, vector array<double>")
+    balls = points.selectExpr("id", "vector AS center", "1.0D AS radius")
+    stream = spark.readStream.schema("id string, filter string, operation string, version long").parquet(str(tmp_path))
+    some, place = events(spark, "60 AS price"), {"output": tmp_path / "o", "checkpoint": tmp_path / "c"}
+    text: Any = "4"
+    no_schema: Any = {"price": "number"}
+    no_stream: Any = "now"
+    calls: list[tuple[Any, str]] = [
+        (lambda: covers_join(rules, numbers, schema=SCHEMA), "column 'filter': a filter is text, not int"),
+        (
+            lambda: covers_join(rules, rules, schema=SCHEMA, parts=text),
+            "parts: expected a whole number of at least 1, got '4'",
+        ),
+        (lambda: find_covers(rules, rules, schema=no_schema), "needs a tamis.Schema, not dict"),
+        (
+            lambda: overlay_plan(rules, schema=SCHEMA, fanout=text),
+            "fanout: expected a whole number of at least 2, got '4'",
+        ),
+        (lambda: overlay_plan(rules, schema=no_schema), "overlay_plan needs a tamis.Schema, not dict"),
+        (lambda: hilbert_ranges(boxes, bits=0), "bits: expected a whole number from 1 to 16, got 0"),
+        (lambda: ball_join(points, balls, dimensions=0), "dimensions: expected a whole number of at least 1, got 0"),
+        (
+            lambda: reduce_subscriptions(accepted(spark, RULES, SCHEMA), schema=no_schema),
+            "needs a tamis.Schema, not dict",
+        ),
+        (
+            lambda: sync_snapshot(numbers, tmp_path / "s", schema=SCHEMA),
+            "column 'filter': a filter is text or VARIANT, not int",
+        ),
+        (lambda: sync_snapshot(stream, tmp_path / "s", schema=SCHEMA), "use sync_stream for a stream of changes"),
+        (
+            lambda: sync_stream(stream, directory, checkpoint=tmp_path / "c", trigger=no_stream),
+            "trigger: expected a dict such as",
+        ),
+        (
+            lambda: match_stream(stream, rules, **place),
+            "directory: got a DataFrame of rules; write_snapshot or sync_snapshot",
+        ),  # type: ignore[arg-type]
+        (lambda: match_stream(some, directory, **place), "match_stream needs a streaming DataFrame"),
+        (lambda: relation_join(boxes, boxes, "touches"), r"relations \['touches'\]: choose from contains"),
+    ]
+    for call, problem in calls:
+        with pytest.raises(ModelError, match=problem):
+            call()

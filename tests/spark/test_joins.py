@@ -105,7 +105,7 @@ def test_covers_join_with_the_options_of_each_index(spark: Any) -> None:
         ({"kind": "zcurve", "curve": "peano"}, "unknown curve 'peano'; choose from gray, hilbert, z"),
         ({"kind": "zcurve", "k": 40}, "a side of the curve has 1 to 32 bits, not 40"),
         ({"kind": "projection", "pick": "any"}, "pick must be one of"),
-        ({"parts": 0}, "parts is 0; at least one is needed"),
+        ({"parts": 0}, "parts: expected a whole number of at least 1, got 0"),
     ],
 )
 def test_options_of_covers_join_are_checked_at_once(spark: Any, options: dict[str, Any], problem: str) -> None:
@@ -239,7 +239,7 @@ def test_a_plan_of_peers_is_the_tree_that_is_computed_here(spark: Any) -> None:
     bad = spark.createDataFrame([("x", "a >>")], "id string, filter string")
     with pytest.raises(Exception, match="filter of 'x'"):
         overlay_plan(bad, schema=schema)
-    with pytest.raises(TableError, match="fanout is 1; a node has at least two children"):
+    with pytest.raises(TableError, match="fanout: expected a whole number of at least 2, got 1"):
         overlay_plan(bad, schema=schema, fanout=1)
     single = overlay_plan(bad.selectExpr("id", "'a < 1' AS filter"), schema=schema)
     assert [(row["level"], row["parent"], row["owner"]) for row in single.nodes.collect()] == [(0, None, "x")]

@@ -222,7 +222,7 @@ def test_every_subscriber_still_gets_what_it_subscribed_to(
 def test_what_a_caller_can_get_wrong(spark: Any, accepted: Any) -> None:
     with pytest.raises(TableError, match="has no column 'namespace'"):
         reduce_subscriptions(spark.range(3), schema=SCHEMA)
-    with pytest.raises(TableError, match="at least one subscription and two tiles"):
+    with pytest.raises(TableError, match="at_once: expected a whole number of at least 1, got 0"):
         reduce_subscriptions(accepted, schema=SCHEMA, at_once=0)
     with pytest.raises(tamis.SchemaError, match="cut by a number or a region"):
         reduce_subscriptions(accepted, schema=SCHEMA, tile_by=["symbol"])

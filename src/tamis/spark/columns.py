@@ -36,6 +36,10 @@ __all__ = [
     "partitions_of",
     "quoted",
     "require",
+    "require_count",
+    "require_filters",
+    "require_schema",
+    "require_trigger",
     "schema_of",
     "value_names",
     "values_of",
@@ -62,6 +66,35 @@ def require(frame: DataFrame, names: Sequence[str], table: str) -> None:
         if name not in frame.columns:
             hint = "; name the column that identifies an event: event_id='...'" if name == "event_id" else ""
             raise TableError(f"{table} has no column {name!r} (columns: {', '.join(frame.columns) or 'none'}){hint}")
+
+
+def require_filters(frame: DataFrame, names: Sequence[str], table: str, *, variant: bool = False) -> None:
+    """Raise `TableError` unless the frame has these columns, and ``filter`` among them holds text or a VARIANT."""
+    require(frame, names, table)
+    kind = frame.schema["filter"].dataType
+    kinds = (T.StringType, T.CharType, T.VarcharType, T.NullType, *([T.VariantType] if variant else []))
+    if not isinstance(kind, kinds):
+        expected = "text or VARIANT" if variant else "text"
+        raise TableError(f"column 'filter': a filter is {expected}, not {kind.simpleString()}")
+
+
+def require_schema(schema: object, function: str) -> None:
+    """Raise `SchemaError` unless ``schema`` is one."""
+    if not isinstance(schema, Schema):
+        raise SchemaError("", f"{function} needs a tamis.Schema, not {type(schema).__name__}")
+
+
+def require_count(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise `TableError` unless a setting is a whole number in its range."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise TableError(f"{name}: expected a whole number {limits}, got {value!r}")
+
+
+def require_trigger(trigger: object) -> None:
+    """Raise `TableError` unless a trigger is a dict, as `DataStreamWriter.trigger` takes it."""
+    if trigger is not None and not isinstance(trigger, dict):
+        raise TableError(f"trigger: expected a dict such as {{'availableNow': True}}, got {trigger!r}")
 
 
 def id_type(frame: DataFrame, name: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Vector
-from tamis.spark.columns import require
+from tamis.spark.columns import require, require_count
 from tamis.spark.matching.matcher import matcher
 
 __all__ = ["ball_join"]
@@ -22,8 +21,7 @@ def ball_join(points: DataFrame, balls: DataFrame, *, dimensions: int) -> DataFr
     """
     require(points, ["id", "vector"], "the table of points")
     require(balls, ["id", "center", "radius"], "the table of balls")
-    if dimensions < 1:
-        raise TableError(f"dimensions is {dimensions}; a vector has at least one dimension")
+    require_count("dimensions", dimensions, 1)
     center = F.array_join(F.transform(F.col("center").cast("array<double>"), lambda x: x.cast("string")), ", ")
     text = F.concat(F.lit("V_WITHIN(vector, ("), center, F.lit("), "), F.col("radius").cast("string"), F.lit(")"))
     rules = balls.select("id", text.alias("filter"))

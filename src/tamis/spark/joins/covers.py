@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tamis.engine.covering import covering_index
-from tamis.errors import ModelError, TableError
+from tamis.errors import ModelError
 from tamis.index.registry import COVERING_OPTIONS
 from tamis.model.schema import Schema
-from tamis.spark.columns import id_type, require
+from tamis.spark.columns import id_type, require_count, require_filters, require_schema
 from tamis.spark.joins.joining import CoverPairs
 
 __all__ = ["covers_join", "find_covers"]
@@ -34,9 +34,9 @@ def covers_join(
     pair of parts is one task.
     """
     for frame, name in ((outer, "outer"), (inner, "inner")):
-        require(frame, ["id", "filter"], f"the table {name!r}")
-    if parts < 1:
-        raise TableError(f"parts is {parts}; at least one is needed")
+        require_filters(frame, ["id", "filter"], f"the table {name!r}")
+    require_schema(schema, "covers_join")
+    require_count("parts", parts, 1)
     _check_options(schema, kind, options)
     every = F.array(*(F.lit(number) for number in range(parts)))
     mine = F.pmod(F.xxhash64("id"), F.lit(parts)).cast("int")

@@ -18,7 +18,17 @@ from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.model.types import Form, Number
 from tamis.overlay.space import Space
-from tamis.spark.columns import arrow_form, id_type, partitions_of, require, value_names, values_of
+from tamis.spark.columns import (
+    arrow_form,
+    id_type,
+    partitions_of,
+    require,
+    require_count,
+    require_filters,
+    require_schema,
+    value_names,
+    values_of,
+)
 from tamis.spark.joins.overlay_boxes import axis_names, boxes_of_rules, points_of_events
 from tamis.spark.matching.matcher import matcher
 
@@ -90,9 +100,9 @@ def overlay_plan(subscriptions: DataFrame, *, schema: Schema, fanout: int = 10) 
 
     Spark keeps the boxes, sorted along the curve, until ``release()`` of what is returned.
     """
-    require(subscriptions, ["id", "filter"], "the table of subscriptions")
-    if fanout < 2:
-        raise TableError(f"fanout is {fanout}; a node has at least two children")
+    require_filters(subscriptions, ["id", "filter"], "the table of subscriptions")
+    require_schema(schema, "overlay_plan")
+    require_count("fanout", fanout, 2)
     cached = _sorted_boxes(subscriptions, schema).persist()
     level = _ranked(cached)
     n, height, axes = cached.count(), 0, len(Space(schema))

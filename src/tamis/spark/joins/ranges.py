@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tamis.errors import TableError
-from tamis.spark.columns import arrow_function, require
+from tamis.curves.hilbert import MAX_BITS
+from tamis.spark.columns import arrow_function, require, require_count
 from tamis.spark.functions.evaluating import hilbert_keys_of, ranges_of
 
 __all__ = ["hilbert_keys", "hilbert_ranges", "range_join"]
@@ -19,6 +19,7 @@ _BUCKET_BITS = 10
 def hilbert_ranges(boxes: DataFrame, *, bits: int) -> DataFrame:
     """Return (id, first, last), ends included, of boxes of cells: ``id``, ``low``, ``high`` (arrays of integers)."""
     require(boxes, ["id", "low", "high"], "the table of boxes")
+    require_count("bits", bits, 1, MAX_BITS)
     ranges = arrow_function(ranges_of, _RANGES)("low", "high", F.lit(bits))
     return boxes.select("id", F.explode(ranges).alias("range")).select("id", "range.first", "range.last")
 
@@ -26,6 +27,7 @@ def hilbert_ranges(boxes: DataFrame, *, bits: int) -> DataFrame:
 def hilbert_keys(cells: DataFrame, *, bits: int) -> DataFrame:
     """Return (id, key) for cells: ``id`` and ``cell`` (an array of integers)."""
     require(cells, ["id", "cell"], "the table of cells")
+    require_count("bits", bits, 1, MAX_BITS)
     return cells.select("id", arrow_function(hilbert_keys_of, "bigint")("cell", F.lit(bits)).alias("key"))
 
 
@@ -33,8 +35,7 @@ def range_join(keys: DataFrame, ranges: DataFrame, *, key_bits: int) -> DataFram
     """Return (key_id, range_id) for every key inside a range; ``key_bits`` is dimensions times bits."""
     require(keys, ["id", "key"], "the table of keys")
     require(ranges, ["id", "first", "last"], "the table of ranges")
-    if not 1 <= key_bits <= 62:
-        raise TableError(f"keys of {key_bits} bits; 1 to 62 can be joined")
+    require_count("key_bits", key_bits, 1, 62)
     shift = max(0, key_bits - _BUCKET_BITS)
     left = keys.select(F.col("id").alias("key_id"), "key", F.shiftright("key", shift).alias("bucket"))
     buckets = F.sequence(F.shiftright("first", shift), F.shiftright("last", shift))

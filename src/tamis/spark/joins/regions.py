@@ -25,14 +25,14 @@ _CELLS = 256
 _NUMBERS = ("x", "y", "first_x", "first_y")
 
 
-def relation_join(left: DataFrame, right: DataFrame, relations: Iterable[str]) -> DataFrame:
+def relation_join(left: DataFrame, right: DataFrame, relations: str | Iterable[str]) -> DataFrame:
     """Return (left_id, right_id, relation) for every pair of regions in one of the relations.
 
     Both have the columns ``id`` and ``region`` (WKB or WKT); a row without a region pairs with nothing. A region that
     is not valid, or larger than `tamis` accepts, is an error that names its id. The relations are those of
     `tamis.Relation` but ``disjoint``, which nearly every pair is in.
     """
-    wanted = frozenset(str(name) for name in relations)
+    wanted = frozenset([relations] if isinstance(relations, str) else map(str, relations))
     names = {relation.value for relation in Relation} - {"disjoint"}
     if not wanted or wanted - names:
         raise TableError(f"relations {sorted(wanted)}: choose from {', '.join(sorted(names))}")

@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tamis.errors import InvariantError, TableError
+from tamis.errors import InvariantError
 from tamis.model.schema import Schema
 from tamis.model.types import Number, Region
-from tamis.spark.columns import arrow_form, id_type, partitions_of, require
+from tamis.spark.columns import arrow_form, id_type, partitions_of, require, require_count, require_schema
 from tamis.spark.reduction.part_pairs import covered_by_parts
 from tamis.spark.reduction.reducing import NEW, Reduce, cover_tiles, spread_to_tiles, unite
 from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
@@ -94,7 +94,7 @@ def reduce_subscriptions(
     accepted: DataFrame,
     *,
     schema: Schema,
-    tile_by: Sequence[str] | None = None,
+    tile_by: str | Sequence[str] | None = None,
     tiles: int = 64,
     merge: bool = True,
     at_once: int = AT_ONCE,
@@ -117,8 +117,10 @@ def reduce_subscriptions(
         Subscriptions that one worker can hold.
     """
     require(accepted, ACCEPTED, "the table of accepted subscriptions (see compile_subscriptions)")
-    if at_once < 1 or tiles < 2:
-        raise TableError(f"at_once={at_once}, tiles={tiles}; at least one subscription and two tiles are needed")
+    require_schema(schema, "reduce_subscriptions")
+    require_count("at_once", at_once, 1)
+    require_count("tiles", tiles, 2)
+    tile_by = [tile_by] if isinstance(tile_by, str) else tile_by
     before = accepted.count()
     axes, cached = _axes(accepted, schema, tile_by, before, at_once), list[DataFrame]()
     if axes or before <= at_once:

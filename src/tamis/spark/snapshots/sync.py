@@ -20,7 +20,7 @@ from tamis.engine.snapshot.manifest import Manifest, read_manifest
 from tamis.engine.snapshot.parts import read_removed
 from tamis.errors import SchemaError, SnapshotConflictError, TableError
 from tamis.model.schema import Schema
-from tamis.spark.columns import arrow_form, id_kind, id_type, require
+from tamis.spark.columns import arrow_form, id_kind, id_type, require_filters
 from tamis.spark.running.progress import named_jobs
 from tamis.spark.snapshots.differences import (
     among,
@@ -109,7 +109,9 @@ def sync_snapshot(
     something that cannot be compiled leaves. When nothing differs no version is written. When another writer
     publishes a version meanwhile, the difference is found again. Call ``release()`` on the report in the end.
     """
-    require(rules, ["id", "filter"], "the table of rules")
+    require_filters(rules, ["id", "filter"], "the table of rules", variant=True)
+    if rules.isStreaming:
+        raise TableError("sync_snapshot needs a table that is complete; use sync_stream for a stream of changes")
 
     def sync() -> SyncReport:
         base = snapshot.find_newest(directory)

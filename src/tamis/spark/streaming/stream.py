@@ -36,8 +36,8 @@ from tamis.engine.snapshot.object_store import is_remote
 from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import quoted, require
-from tamis.spark.matching.match import MatchPlan, moment_of, payload_of
+from tamis.spark.columns import quoted, require, require_trigger
+from tamis.spark.matching.match import MatchPlan, moment_of, payload_of, require_location
 from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.running.small_files import absolute_location
 from tamis.spark.sinks.protocol import BatchKey
@@ -77,8 +77,7 @@ def match_stream(
     ``sink`` names one of those of `write_rows`, and ``output`` is its target then: a Delta table, a table of the
     catalog. Each batch is there once, as the sink promises.
     """
-    if not events.isStreaming:
-        raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
+    _check_arguments(events, directory, trigger)
     optional = [name for name in (namespace_column, event_time) if name is not None]
     payload = payload_of(events, payload, event_id, metadata=False)
     require(events, [event_id, *payload, *optional], "the stream of events")
@@ -106,6 +105,17 @@ def match_stream(
     plan.deliveries(None, rejects=True)  # says at once which column does not fit its attribute
     writer = events.writeStream.foreachBatch(task.run).option("checkpointLocation", log)
     return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def _check_arguments(events: DataFrame, directory: str | Path, trigger: dict[str, Any] | None) -> None:
+    """Check the kinds of the arguments before anything starts; `TableError` names the wrong one."""
+    require(events, [], "the stream of events")
+    require_location(directory, "directory")
+    if isinstance(directory, DataFrame):
+        raise TableError("directory: got a DataFrame of rules; write_snapshot or sync_snapshot makes a snapshot of it")
+    require_trigger(trigger)
+    if not events.isStreaming:
+        raise TableError("match_stream needs a streaming DataFrame; use match for one that is complete")
 
 
 def read_deliveries(spark: SparkSession, output: str | Path) -> DataFrame:

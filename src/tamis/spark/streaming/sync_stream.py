@@ -22,7 +22,7 @@ from tamis.engine import snapshot
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import id_type, quoted, require
+from tamis.spark.columns import id_type, quoted, require, require_filters, require_trigger
 from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.running.small_files import absolute_location
 from tamis.spark.snapshots.few_rules import DELETED
@@ -86,9 +86,11 @@ def sync_stream(
     A rejected change stops nothing and is kept (`read_quarantine`). A rule that is changed to something that cannot be
     compiled leaves. `sync_reports` tells what each batch did.
     """
+    require(changes, [], "the stream of changes")
     if not changes.isStreaming:
         raise TableError("sync_stream needs a streaming DataFrame; use sync_snapshot for a table")
-    require(changes, ["id", "filter", operation, version], "the stream of changes")
+    require_filters(changes, ["id", "filter", operation, version], "the stream of changes", variant=True)
+    require_trigger(trigger)
     if schema is None and snapshot.find_newest(directory) is None:
         raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
     checkpoint_path, location = absolute_location(checkpoint), absolute_location(directory)

@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tamis.errors import SchemaError, TableError
+from tamis.errors import TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import arrow_form, id_type, partitions_of, require
+from tamis.spark.columns import arrow_form, id_type, partitions_of, require, require_filters, require_schema
 from tamis.spark.subscriptions.compiling import Compile, compile_batches
 from tamis.spark.subscriptions.typed import TypedColumns
 
@@ -90,11 +90,12 @@ def compile_subscriptions(
     ``accepted`` is what `write_snapshot` takes. ``rejected`` has ``reason`` and ``position``, the offset of the
     culprit in the text if it has one.
     """
-    if not isinstance(schema, Schema):
-        raise SchemaError("", f"compile_subscriptions needs a tamis.Schema, not {type(schema).__name__}")
+    require_schema(schema, "compile_subscriptions")
     typed = TypedColumns.of(columns, schema) if columns is not None else None
     sources = typed.names if typed is not None else ("filter",)
     require(subscriptions, ["id", *sources], "the table of subscriptions")
+    if typed is None:
+        require_filters(subscriptions, ["id", "filter"], "the table of subscriptions", variant=True)
     kind = id_type(subscriptions, "id")
     task = Compile(schema.to_json(), typed)
     # Spark answers a plan that equals an earlier, persisted one from what it kept, even when the files behind it have
