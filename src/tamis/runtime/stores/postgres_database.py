@@ -226,7 +226,11 @@ def no_answer(error: Exception) -> str:
 
     >>> no_answer(Exception('connection failed: ... failed: FATAL:  database "nodb" does not exist'))
     'PostgreSQL refuses the connection: database "nodb" does not exist'
+    >>> no_answer(Exception("connection failed: ... failed: fe_sendauth: no password supplied"))
+    'PostgreSQL asks for a password: PGPASSWORD, or a file that PGPASSFILE names, has to contain it'
     """
+    if "no password supplied" in str(error):
+        return "PostgreSQL asks for a password: PGPASSWORD, or a file that PGPASSFILE names, has to contain it"
     _, refuses, reason = first_line(error).partition("FATAL:")
     if refuses:
         return f"PostgreSQL refuses the connection: {reason.strip()}"

@@ -83,7 +83,8 @@ class Log:
         if cursor.epoch != self._queue.epoch:
             raise RefusedError(
                 410,
-                f"{name}: {text} is of a former epoch: this broker has lost its disk since; omit it to start again",
+                f"{name}: {text} is of epoch {cursor.epoch}, but the log is of epoch {self._queue.epoch}: "
+                "an epoch ends when a broker loses its disk; without a cursor you begin with the oldest message",
             )
         return cursor.number
 
