@@ -199,7 +199,7 @@ def read_value(text: str) -> object:
 def checked_object(value: object) -> Object:
     """Return a value that is an object of bounded size, or raise `StrictJsonError`."""
     if not isinstance(value, dict):
-        raise StrictJsonError(f'expected a JSON object {{"name": value, ...}}, not {_WORDS[type(value)]}')
+        raise StrictJsonError(f'expected an object {{"name": value, ...}}, not {_WORDS[type(value)]}')
     if len(value) > MAX_ATTRIBUTES:
         raise StrictJsonError(f"{len(value)} attributes are more than the {MAX_ATTRIBUTES} accepted")
     if _is_deeper(value, MAX_DEPTH):
