@@ -161,11 +161,13 @@ async def health(request: Request) -> Response:
 
 
 def demand_overview(request: Request) -> View:
-    """Return what a client may see; `RefusedError` unless that is every event of all namespaces, or it is an admin."""
+    """Return what a client may see; `RefusedError` unless that is all namespaces, without a policy or as an admin."""
     view = server_of(request).view(request)
     rights = view.rights
-    if not rights.is_admin and (rights.namespaces is not None or rights.policy is not None):
-        raise RefusedError(403, "statistics cover all namespaces and events: use a token made with --admin")
+    if rights.namespaces is not None or (rights.policy is not None and not rights.is_admin):
+        raise RefusedError(
+            403, "statistics cover all namespaces and events: use a token made with --admin and without --namespace"
+        )
     return view
 
 
