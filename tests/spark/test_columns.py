@@ -19,6 +19,7 @@ from tamis.spark import (
     match_stream,
     matcher,
     overlay_plan,
+    prune_snapshots,
     reduce_subscriptions,
     relation_join,
     sync_snapshot,
@@ -151,6 +152,7 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, directory: P
     stream = spark.readStream.schema("id string, filter string, operation string, version long").parquet(str(tmp_path))
     some, place = events(spark, "60 AS price"), {"output": tmp_path / "o", "checkpoint": tmp_path / "c"}
     text: Any = "4"
+    number: Any = 5
     no_schema: Any = {"price": "number"}
     no_stream: Any = "now"
     calls: list[tuple[Any, str]] = [
@@ -180,6 +182,29 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, directory: P
             lambda: sync_stream(stream, directory, checkpoint=tmp_path / "c", trigger=no_stream),
             "trigger: expected a dict such as",
         ),
+        (
+            lambda: match_stream(stream, directory, trigger={"availableNw": True}, **place),
+            "trigger: unknown key 'availableNw'; choose one of processingTime, once, continuous, availableNow",
+        ),
+        (
+            lambda: sync_stream(stream, directory, checkpoint="c", trigger={"once": True, "availableNow": True}),
+            "trigger: expected one key, got once, availableNow",
+        ),
+        (lambda: matcher(directory, pins=number), "pins: expected a directory or a URI, got 5"),
+        (
+            lambda: match_stream(stream, directory, output=number, checkpoint="c"),
+            "output: expected a directory or a URI, got 5",
+        ),
+        (
+            lambda: sync_stream(stream, directory, checkpoint=number),
+            "checkpoint: expected a directory or a URI, got 5",
+        ),
+        (lambda: prune_snapshots(directory, pins=number), "pins: expected a list of directories or URIs, got 5"),
+        (
+            lambda: prune_snapshots(directory, checkpoints="c"),
+            "checkpoints: expected a list of directories or URIs, got 'c'",
+        ),
+        (lambda: prune_snapshots(directory, pins=[number]), "pins: expected a directory or a URI, got 5"),
         (
             lambda: match_stream(stream, rules, **place),
             "directory: got a DataFrame of rules; write_snapshot or sync_snapshot",

@@ -124,6 +124,14 @@ def test_a_filter_that_cannot_be_joined_is_named(spark: Any) -> None:
                 covers_join(*sides, schema=SCHEMA, parts=1).collect()
 
 
+def test_a_row_without_an_id_is_an_error(spark: Any) -> None:
+    good = spark.createDataFrame([(1, "price < 5")], "id int, filter string")
+    bad = good.union(spark.createDataFrame([(None, "price < 4")], "id int, filter string"))
+    for join, sides in ((covers_join, (bad, good)), (covers_join, (good, bad)), (find_covers, (bad, good))):
+        with pytest.raises(PythonException, match=r"a row has no id \(its filter: 'price < 4'\); give every row an id"):
+            join(*sides, schema=SCHEMA, parts=1).collect()
+
+
 def test_relation_join(spark: Any) -> None:
     rng = random.Random(43)
 

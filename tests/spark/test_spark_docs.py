@@ -1,13 +1,18 @@
-"""The page about Spark tells the truth: its Python runs as it stands, top to bottom."""
+"""The page about Spark tells the truth: its Python runs as it stands, top to bottom, and so do its commands."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from tamis.cli.main import app
 from tamis.spark.pipelines.pipeline_file import (
     DeliverySink,
     EventSource,
@@ -20,10 +25,14 @@ from tamis.spark.pipelines.pipeline_file import (
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
+def blocks_of(language: str) -> list[str]:
+    """Return the blocks of a language, from top to bottom."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
 def one_verb() -> str:
     """Return the example of the one verb and the SQL below it; they take the session that is there."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[:2]
-    text = "\n".join(blocks)
+    text = "\n".join(blocks_of("python")[:2])
     assert "spark = session()  # or a session of your own\n" in text
     return text.replace("spark = session()  # or a session of your own\n", "")
 
@@ -45,7 +54,7 @@ def test_the_python_of_the_page(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    blocks = blocks_of("python")
     assert len(blocks) == 10
     exec(compile("\n".join(blocks), "docs/spark.md", "exec"), {})
     printed = capsys.readouterr().out
@@ -61,6 +70,38 @@ def test_the_python_of_the_page(
     assert "\n0 v000001 2 1 0 " in printed
     assert "\n1\n3 2 1\n" in printed  # who is left after an update; what links carry
     assert re.search(r"\|\s*default\|\s*narrow\|\s*covered\|\s*\[wide\]\|", printed)
+
+
+def test_every_block_of_the_page_is_checked() -> None:
+    assert set(re.findall(r"^ *```(.+)$", PAGE, re.MULTILINE)) == {"python", "sh", "toml"}
+
+
+def test_the_commands_of_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the smallest pipeline of the page; the demonstration itself runs in test_pipeline.py."""
+    monkeypatch.chdir(tmp_path)
+    [commands], [smallest] = blocks_of("sh"), blocks_of("toml")
+    lines = [shlex.split(line, comments=True) for line in commands.splitlines()]
+    assert {program for program, *_ in lines} == {"tamis"}
+    demo, init, run = (arguments for _, *arguments in lines)
+
+    def output_of(*arguments: str) -> str:
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "tamis-demo" in output_of(*demo, "--help")
+    output_of(*init)
+    file = tmp_path / "alerts.toml"
+    Pipeline.from_file(file)
+    file.write_text(smallest, encoding="utf-8")
+    subscription = re.search(r"# (\{.*\})$", smallest, re.MULTILINE)
+    assert subscription is not None
+    (tmp_path / "subscriptions.jsonl").write_text(f"{subscription[1]}\n", encoding="utf-8")
+    events = pa.table({"event_id": ["near", "deep", "weak"], "mag": [5.5, 6.0, 4.0], "depth": [10.0, 90.0, 10.0]})
+    pq.write_table(events, tmp_path / "events.parquet")
+    output_of(*run)
+    deliveries = pq.read_table(tmp_path / "output" / "deliveries").to_pylist()
+    assert deliveries == [{"event_id": "near", "subscription_id": "alice"}]
 
 
 def test_the_page_names_every_key() -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tamis.engine.snapshot.manifest import Manifest
 from tamis.errors import SchemaError, TableError
@@ -38,6 +39,7 @@ __all__ = [
     "require",
     "require_count",
     "require_filters",
+    "require_places",
     "require_schema",
     "require_trigger",
     "schema_of",
@@ -52,6 +54,9 @@ VALUE = "__tamis_value_"
 
 #: Spark 4.1 has all timestamps in UTC.
 _TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
+
+#: How a stream may be triggered in the Spark that is installed.
+_TRIGGERS = [name for name in inspect.signature(DataStreamWriter.trigger).parameters if name != "self"]
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
@@ -92,9 +97,23 @@ def require_count(name: str, value: object, least: int, most: int | None = None)
 
 
 def require_trigger(trigger: object) -> None:
-    """Raise `TableError` unless a trigger is a dict, as `DataStreamWriter.trigger` takes it."""
-    if trigger is not None and not isinstance(trigger, dict):
+    """Raise `TableError` unless a trigger is a dict with one key that `DataStreamWriter.trigger` takes, or None."""
+    if trigger is None:
+        return
+    if not isinstance(trigger, dict):
         raise TableError(f"trigger: expected a dict such as {{'availableNow': True}}, got {trigger!r}")
+    unknown = next((key for key in trigger if key not in _TRIGGERS), None)
+    if unknown is not None:
+        raise TableError(f"trigger: unknown key {unknown!r}; choose one of {', '.join(_TRIGGERS)}")
+    if len(trigger) > 1:
+        raise TableError(f"trigger: expected one key, got {', '.join(trigger)}")
+
+
+def require_places(**places: object) -> None:
+    """Raise `TableError` for a location that is neither a directory nor a URI."""
+    for name, place in places.items():
+        if not isinstance(place, str | Path):
+            raise TableError(f"{name}: expected a directory or a URI, got {place!r}")
 
 
 def id_type(frame: DataFrame, name: str) -> str:

@@ -53,6 +53,9 @@ class CoverPairs(WorkerTask):
     def _compiled(self, table: pa.Table) -> list[Subscription]:
         """Return the filters of a part as subscriptions; an error names the filter that cannot be compiled."""
         texts = table["filter"].to_pylist()
+        unnamed = next((row for row, id in enumerate(table["id"].to_pylist()) if id is None), None)
+        if unnamed is not None:
+            raise TableError(f"a row has no id (its filter: {texts[unnamed]!r}); give every row an id, or leave it out")
         missing = next((row for row, text in enumerate(texts) if text is None), None)
         if missing is not None:
             raise TableError(f"filter of {table['id'][missing].as_py()!r}: it is missing")

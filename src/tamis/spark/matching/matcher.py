@@ -24,7 +24,7 @@ from tamis.engine.snapshot.manifest import Manifest, read_manifest
 from tamis.errors import SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import arrow_function, id_kind, require
+from tamis.spark.columns import arrow_function, id_kind, require, require_places
 from tamis.spark.matching.column_functions import Lookup, explained, matching_ids, table_function
 from tamis.spark.matching.match import (
     MatchPlan,
@@ -87,6 +87,8 @@ def matcher(
     if not isinstance(payload, Iterable):
         raise TableError(f"payload: expected names of columns or '*', got {type(payload).__name__}")
     chosen = payload if isinstance(payload, str) else tuple(payload)
+    if pins is not None:
+        require_places(pins=pins)
     pinned_at = None if pins is None else absolute_location(pins)
     settings = Matcher(
         "", event_id, chosen, namespace, namespace_column, schema, now, pinned_at, metrics, metadata, strict

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from pathlib import Path
@@ -27,7 +27,7 @@ from tamis.errors import SnapshotConflictError, TableError
 from tamis.index.registry import DEFAULT_MATCHER
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import arrow_form, id_kind, id_type, require
+from tamis.spark.columns import arrow_form, id_kind, id_type, require, require_places
 from tamis.spark.matching.pins import PINS, pinned_versions
 from tamis.spark.reduction.reduce import Reduced, reduce_subscriptions
 from tamis.spark.running.failures import explaining_workers
@@ -227,6 +227,11 @@ def prune_snapshots(
     micro-batch is pinned: the pins beside the versions are read, and those in the places of ``pins``. A query that
     will never start again keeps its version until its folder of pins is deleted.
     """
+    for name, places in (("checkpoints", checkpoints), ("pins", pins)):
+        if isinstance(places, str) or not isinstance(places, Collection):
+            raise TableError(f"{name}: expected a list of directories or URIs, got {places!r}")
+        for place in places:
+            require_places(**{name: place})
     needed = {name for checkpoint in checkpoints for name in versions_in_use(checkpoint)}
     for place in (f"{absolute_location(directory)}/{PINS}", *pins):
         needed |= pinned_versions(absolute_location(place))

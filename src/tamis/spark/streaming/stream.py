@@ -36,7 +36,7 @@ from tamis.engine.snapshot.object_store import is_remote
 from tamis.errors import ModelError, SnapshotError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import quoted, require, require_trigger
+from tamis.spark.columns import quoted, require, require_places, require_trigger
 from tamis.spark.matching.match import MatchPlan, moment_of, payload_of, require_location
 from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.running.small_files import absolute_location
@@ -78,6 +78,7 @@ def match_stream(
     catalog. Each batch is there once, as the sink promises.
     """
     _check_arguments(events, directory, trigger)
+    require_places(output=output, checkpoint=checkpoint)
     optional = [name for name in (namespace_column, event_time) if name is not None]
     payload = payload_of(events, payload, event_id, metadata=False)
     require(events, [event_id, *payload, *optional], "the stream of events")

@@ -22,7 +22,7 @@ from tamis.engine import snapshot
 from tamis.errors import SchemaError, TableError
 from tamis.model.schema import Schema
 from tamis.model.subscription import DEFAULT_NAMESPACE
-from tamis.spark.columns import id_type, quoted, require, require_filters, require_trigger
+from tamis.spark.columns import id_type, quoted, require, require_filters, require_places, require_trigger
 from tamis.spark.running.file_systems import require_file_system
 from tamis.spark.running.small_files import absolute_location
 from tamis.spark.snapshots.few_rules import DELETED
@@ -91,6 +91,7 @@ def sync_stream(
         raise TableError("sync_stream needs a streaming DataFrame; use sync_snapshot for a table")
     require_filters(changes, ["id", "filter", operation, version], "the stream of changes", variant=True)
     require_trigger(trigger)
+    require_places(directory=directory, checkpoint=checkpoint)
     if schema is None and snapshot.find_newest(directory) is None:
         raise SchemaError("", f"{directory} has no version yet: name the attributes of events with schema=")
     checkpoint_path, location = absolute_location(checkpoint), absolute_location(directory)
