@@ -144,13 +144,17 @@ def _proposal(corrected: str | None) -> str:
 
 
 class LimitError(ModelError):
-    """The ``amount`` of something in an input, ``what`` names it, exceeds the largest accepted value, ``limit``."""
+    """The ``amount`` of something in an input, ``what`` names it, exceeds the largest accepted value, ``limit``.
 
-    def __init__(self, what: str, amount: int, limit: int) -> None:
-        super().__init__(what, amount, limit)
+    ``remedy`` says what to do next where that is not obvious.
+    """
+
+    def __init__(self, what: str, amount: int, limit: int, remedy: str = "") -> None:
+        super().__init__(what, amount, limit, remedy)
         self.what = what
         self.amount = amount
         self.limit = limit
+        self.remedy = remedy
 
     def __getattr__(self, name: str) -> int:
         """Return ``amount`` for ``given``, its name in 0.1."""
@@ -160,7 +164,8 @@ class LimitError(ModelError):
         return self.amount
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.amount:,} is more than the {self.limit:,} accepted"
+        problem = f"{self.what}: {self.amount:,} is more than the {self.limit:,} accepted"
+        return f"{problem}; {self.remedy}" if self.remedy else problem
 
 
 class EventError(ModelError):

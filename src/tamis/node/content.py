@@ -66,7 +66,7 @@ _SIMPLE: dict[type, frozenset[type]] = {
 
 _encoder = msgspec.msgpack.Encoder()
 
-#: Largest number of namespaces with learned types, each of up to 256 attributes.
+#: Largest number of namespaces with learned types, each of up to 256 attributes, and of those with subscriptions.
 MAX_NAMESPACES = 10_000
 
 #: Filters that are cached before all are dropped; and events, which are read again at once or never. Bytes of each, as

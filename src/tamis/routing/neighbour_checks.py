@@ -20,6 +20,7 @@ from tamis.routing.edge.limits import (
     MAX_ENTRIES_OF_NEIGHBOUR,
     MAX_EVENT_WITH_REGION,
     MAX_NAME,
+    MAX_NAMESPACES_OF_NEIGHBOUR,
     MAX_PART_ENTRIES,
 )
 
@@ -73,6 +74,9 @@ def check_table(message: m.Update | m.TablePart, interests: Interests, sender: L
         n += former is None
         size += len(entry.filter) - (0 if former is None else len(former.document))
     _check("entries in all", n, MAX_ENTRIES_OF_NEIGHBOUR, sender)
+    former_names = () if is_whole else interests.namespaces
+    names = {entry.namespace for entry in message.announce if entry.namespace not in former_names}
+    _check("namespaces in all", len(former_names) + len(names), MAX_NAMESPACES_OF_NEIGHBOUR, sender)
     _check("bytes of filters in all", size, MAX_BYTES_OF_SUBSCRIPTIONS, sender)
 
 

@@ -6,6 +6,7 @@ needs only ids. `ReadInterests` reads many documents at once, before any of them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -56,28 +57,40 @@ class Interest:
 class Interests(dict[str, Interest]):
     """The interests of one client or neighbour by key; ``bytes`` are those of their documents.
 
+    ``namespaces`` counts them by namespace.
+
     >>> interests = Interests()
     >>> interests.put("k", Interest("k", b"true", "default", Content()))
     >>> interests.put("k", Interest("k", b"false", "default", Content()))
-    >>> interests.bytes, interests.take("k").document, interests.bytes
-    (5, b'false', 0)
+    >>> interests.bytes, dict(interests.namespaces)
+    (5, {'default': 1})
+    >>> interests.take("k").document, interests.bytes, dict(interests.namespaces)
+    (b'false', 0, {})
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.bytes = 0
+        self.namespaces: Counter[str] = Counter()
 
     def put(self, key: str, interest: Interest) -> None:
         """Add or replace an interest."""
-        former = self.get(key)
-        self.bytes += len(interest.document) - (0 if former is None else len(former.document))
+        if key in self:
+            self._count(self[key], -1)
+        self._count(interest, 1)
         self[key] = interest
 
     def take(self, key: str) -> Interest:
         """Remove an interest and return it; KeyError if there is none."""
         interest = self.pop(key)
-        self.bytes -= len(interest.document)
+        self._count(interest, -1)
         return interest
+
+    def _count(self, interest: Interest, n: int) -> None:
+        self.bytes += n * len(interest.document)
+        self.namespaces[interest.namespace] += n
+        if not self.namespaces[interest.namespace]:
+            del self.namespaces[interest.namespace]
 
 
 class NamedInterest(NamedTuple):

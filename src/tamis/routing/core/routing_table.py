@@ -173,8 +173,9 @@ class RoutingTable:
         for changes in self.watches:
             changes.links.add(link)
         withdrawn = self.cells.remove_link(link, list(self._others(link)))
-        for space in self._namespaces.values():
+        for name, space in list(self._namespaces.items()):
             space.links.pop(link, None)
+            _drop_empty(self._namespaces, name)
         del self._neighbours[link], self.summaries[link]
         self.unspoken.discard(link)
         self.filling.pop(link, None)
@@ -225,6 +226,7 @@ class RoutingTable:
         origin = Origin(source, key)
         if source not in self.leaving:
             self._shelf(source, subscription.namespace).remove(key)
+            _drop_empty(self._namespaces, subscription.namespace, source)
             if source not in self._neighbours:  # a neighbour may know a client of the same name elsewhere
                 del self.client_of[key]
         for link in self._others(source):
@@ -246,8 +248,10 @@ class RoutingTable:
     def take_changes(self, link: Link) -> Changes:
         """Return the changes for a neighbour since the last call."""
         changes = Changes()
-        for summary in self.summaries[link].values():
+        for namespace, summary in list(self.summaries[link].items()):
             taken = summary.take_changes()
+            if not (summary.members or summary or summary.is_busy):  # a new one would be the same
+                del self.summaries[link][namespace]
             changes.announce += taken.announce
             changes.retract += taken.retract
             changes.again |= taken.again
@@ -267,7 +271,7 @@ class RoutingTable:
         """Return the neighbours that want an event, sorted, without the one it came from."""
         hops: set[Link] = set() if part is MatchedNeighbours.BESIDE else set(self.unspoken)
         for name in (namespace, ALL_NAMESPACES):
-            links = self._namespaces[name].links if name in self._namespaces else {}
+            links = _links_of(self._namespaces, name)
             if part is not MatchedNeighbours.ALL:
                 is_beside = part is MatchedNeighbours.BESIDE
                 links = {link: shelf for link, shelf in list(links.items()) if _has_readers(shelf) == is_beside}
@@ -281,7 +285,7 @@ class RoutingTable:
     def next_hops_of_batch(self, batch: EventBatch, came_from: Link) -> list[list[Link]]:
         """Return the next hops of each event; each neighbour's filters are matched once, with all events."""
         names = (batch.namespace, ALL_NAMESPACES)
-        is_large = any(name in self._namespaces and self._namespaces[name].is_large for name in names)
+        is_large = any(space.is_large for space in map(self._namespaces.get, names) if space is not None)
         if batch.is_small or not (is_large or any(map(self.cells.are_wanted, names))):
             return [self.next_hops(event, batch.namespace, came_from) for event in batch.events]
         hops: list[list[Link]] = [[] for _ in batch.events]
@@ -341,7 +345,7 @@ class RoutingTable:
         """Return for each event of a batch whether a neighbour wants it; bad rows of its table are undecided."""
         is_wanted = np.full(len(batch), link in self.unspoken)
         for name in (batch.namespace, ALL_NAMESPACES):
-            table = self._namespaces[name].links.get(link) if name in self._namespaces else None
+            table = _links_of(self._namespaces, name).get(link)
             if table is not None and len(table) and not is_wanted.all():
                 is_wanted |= table.matches_any_of(batch.table)
             if not is_wanted.all():
@@ -400,6 +404,21 @@ class RoutingTable:
                 namespace, partial(_link_matcher, self._neighbours[source], self._counters[source]), self._merging
             )
         return space.links[source]
+
+
+def _links_of(namespaces: Mapping[str, _Space], name: str) -> Mapping[Link, Shelf]:
+    """Return the filters of each neighbour in a namespace; another thread may drop the namespace meanwhile."""
+    space = namespaces.get(name)
+    return {} if space is None else space.links
+
+
+def _drop_empty(namespaces: dict[str, _Space], name: str, source: Link | None = None) -> None:
+    """Drop the shelf of a neighbour if it is empty, and the namespace if no shelf is left in it."""
+    space = namespaces[name]
+    if source in space.links and not space.links[source]:
+        del space.links[source]
+    if not space.links and not space.clients:
+        del namespaces[name]
 
 
 def fill_summaries(table: RoutingTable, limit: int) -> bool:

@@ -13,7 +13,7 @@ from tamis.model.language.limits import TEXT
 from tamis.model.schema import MAX_ATTRIBUTES
 from tamis.model.strict_json import MAX_CONTAINERS, MAX_KEYS
 from tamis.model.types.paths import MAX_DEPTH
-from tamis.node.content import MAX_ATTRIBUTE_NAME, MAX_INNER
+from tamis.node.content import MAX_ATTRIBUTE_NAME, MAX_INNER, MAX_NAMESPACES
 
 __all__ = [
     "BODY_SECONDS",
@@ -40,6 +40,9 @@ __all__ = [
     "MAX_FRAMES",
     "MAX_METADATA_KEYS",
     "MAX_NAME",
+    "MAX_NAMESPACES",
+    "MAX_NAMESPACES_OF_NEIGHBOUR",
+    "MAX_NAMESPACES_OF_PRINCIPAL",
     "MAX_PACKET",
     "MAX_PACKET_OF_BROKER",
     "MAX_PAGE",
@@ -124,6 +127,11 @@ MAX_SUBSCRIPTIONS: Final = 100_000
 #: Names of clients of one principal: a broker remembers the stream of each for a day at least.
 MAX_CLIENTS_OF_PRINCIPAL: Final = 10_000
 
+#: Namespaces in which one principal has subscriptions, beside the `MAX_NAMESPACES` of the broker; and namespaces of the
+#: entries of one neighbour, which may announce those of many brokers. Each has indexes of its own, of 2 KiB at least.
+MAX_NAMESPACES_OF_PRINCIPAL: Final = 2_500
+MAX_NAMESPACES_OF_NEIGHBOUR: Final = 100_000
+
 #: Subscriptions of one namespace; bytes of filters, texts and metadata of one namespace, and of all.
 MAX_SUBSCRIPTIONS_OF_NAMESPACE: Final = 1_000_000
 MAX_BYTES_OF_NAMESPACE: Final = 1024 * 1024 * 1024
@@ -194,10 +202,13 @@ DOORS: Final = (
     Door("messages that wait (`max_backlog`)", "client", f"{MAX_BACKLOG:,}"),
     Door("clients by name, absent ones included", "principal", f"{MAX_CLIENTS_OF_PRINCIPAL:,}"),
     Door("subscriptions", "principal", f"{MAX_SUBSCRIPTIONS:,}"),
+    Door("namespaces with subscriptions", "principal", f"{MAX_NAMESPACES_OF_PRINCIPAL:,}"),
+    Door("namespaces with subscriptions", "broker", f"{MAX_NAMESPACES:,}"),
     Door("subscriptions", "namespace", f"{MAX_SUBSCRIPTIONS_OF_NAMESPACE:,}"),
     Door("bytes of filters, texts and metadata", "namespace", _bytes(MAX_BYTES_OF_NAMESPACE)),
     Door("bytes of filters, texts and metadata", "broker", _bytes(MAX_BYTES_OF_SUBSCRIPTIONS)),
     Door("filters that a neighbour announces", "link", f"{MAX_ENTRIES_OF_NEIGHBOUR:,}"),
+    Door("namespaces of filters that a neighbour announces", "link", f"{MAX_NAMESPACES_OF_NEIGHBOUR:,}"),
     Door("bytes of filters that a neighbour announces", "link", _bytes(MAX_BYTES_OF_SUBSCRIPTIONS)),
     Door("characters of a token", "request", f"{MAX_TOKEN:,}"),
     Door("costly questions that wait or run", "principal", f"{MAX_WORK_OF_PRINCIPAL:,}"),

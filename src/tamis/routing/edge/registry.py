@@ -19,6 +19,8 @@ from tamis.routing.core.broker import client_key
 from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
+    MAX_NAMESPACES,
+    MAX_NAMESPACES_OF_PRINCIPAL,
     MAX_SUBSCRIPTIONS_OF_NAMESPACE,
     SHORT_FILTER,
     SLICE_BYTES,
@@ -42,7 +44,7 @@ class Registry:
     def __init__(self) -> None:
         self.subscriptions: dict[LinkKey, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
-        self._counts: Counter[str] = Counter()
+        self._owned = _Owned()
         #: The attributes that the deliveries of a subscription carry.
         self.fields = FieldLists()
         #: ``{link: places}`` of the subscriptions that end when their client stays away: those that are not durable.
@@ -62,7 +64,7 @@ class Registry:
 
     def count_of(self, principal: str) -> int:
         """Return how many subscriptions a principal has."""
-        return self._counts[principal]
+        return self._owned.count_of(principal)
 
     def bytes_of(self, namespace: str) -> int:
         """Return the bytes of the subscriptions of a namespace."""
@@ -105,8 +107,10 @@ class Registry:
         if replaced is not None:
             self._room.demand(message.namespace, 0, _size(message) - _size(replaced))
             return
-        if self._counts[rights.principal] >= rights.max_subscriptions:
-            raise LimitError("subscriptions", self._counts[rights.principal] + 1, rights.max_subscriptions)
+        total = self.count_of(rights.principal) + 1
+        if total > rights.max_subscriptions:
+            raise LimitError("subscriptions", total, rights.max_subscriptions)
+        self._owned.demand(rights.principal, (message.namespace,), self._room)
         self._room.demand(message.namespace, 1, _size(message))
 
     def find_rejection(self, message: SubscribeFor) -> Rejection | None:
@@ -124,6 +128,8 @@ class Registry:
             if replaced is None:
                 new_places.add(place)
         try:
+            new_in = [name for name, count in pieces.items() if count]
+            self._owned.demand(message.by.principal, new_in, self._room)
             for namespace, count in pieces.items():
                 self._room.demand(namespace, count, sizes[namespace])
         except LimitError as error:
@@ -144,8 +150,10 @@ class Registry:
         elif about.max_deliveries:
             self._most_deliveries[place] = about.max_deliveries
         if replaced is not None:
+            self._owned.add(m.about(replaced).owner, message.namespace, -1)
+        self._owned.add(about.owner, message.namespace, 1)
+        if replaced is not None:
             return False
-        self._counts[about.owner] += 1
         spaces = self._spaces.setdefault(link, {})
         spaces[message.namespace] = spaces.get(message.namespace, 0) + 1
         return spaces[message.namespace] == 1
@@ -159,7 +167,7 @@ class Registry:
         if ended is not None:
             self.fields.forget(link, ended)
             self._forget_description(place)
-            self._counts[m.about(ended).owner] -= 1
+            self._owned.add(m.about(ended).owner, ended.namespace, -1)
             self._room.add(ended.namespace, -1, -_size(ended))
             self._leave(link, ended.namespace)
         return ended
@@ -235,6 +243,39 @@ class Registry:
         return [arrival]
 
 
+class _Owned:
+    """How many subscriptions each principal has: in all, and in each namespace."""
+
+    def __init__(self) -> None:
+        self._pieces: Counter[str] = Counter()
+        self._namespaces: dict[str, Counter[str]] = {}
+
+    def count_of(self, principal: str) -> int:
+        """Return how many subscriptions a principal has."""
+        return self._pieces[principal]
+
+    def demand(self, principal: str, names: Sequence[str], room: _Room) -> None:
+        """Raise `LimitError` if new subscriptions in some namespaces, which are different, are in too many of them."""
+        for owner, used, most in (
+            (f" of {principal!r}", self._namespaces.get(principal, ()), MAX_NAMESPACES_OF_PRINCIPAL),
+            ("", room, MAX_NAMESPACES),
+        ):
+            n_new = sum(name not in used for name in names)
+            if n_new and len(used) + n_new > most:
+                remedy = "end the subscriptions of a namespace that is no longer needed, or use one that exists"
+                raise LimitError(f"namespaces with subscriptions{owner}", len(used) + n_new, most, remedy)
+
+    def add(self, principal: str, namespace: str, n: int) -> None:
+        """Add to the count of a principal; ``n`` may be negative."""
+        names = self._namespaces.setdefault(principal, Counter())
+        self._pieces[principal] += n
+        names[namespace] += n
+        if not names[namespace]:
+            del names[namespace]
+        if not names:
+            del self._pieces[principal], self._namespaces[principal]
+
+
 class _Room:
     """How many subscriptions, and bytes of them, each namespace has."""
 
@@ -242,6 +283,13 @@ class _Room:
         self._pieces: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._all = 0
+
+    def __len__(self) -> int:
+        """The number of namespaces with subscriptions."""
+        return len(self._pieces)
+
+    def __contains__(self, namespace: str) -> bool:
+        return namespace in self._pieces
 
     def demand(self, namespace: str, pieces: int, size: int) -> None:
         """Raise `LimitError` if a namespace, or the broker, has no room for this many more pieces and bytes."""
