@@ -228,3 +228,20 @@ def test_what_a_caller_can_get_wrong(spark: Any, accepted: Any) -> None:
         reduce_subscriptions(accepted, schema=SCHEMA, tile_by=["symbol"])
     with pytest.raises(InvariantError, match="a subscription was lost"):
         ReductionCounts(10, 4, 2, 1, 1, 1, 1, 0, 0, 1.0).check()
+
+
+def test_a_schema_that_is_not_that_of_the_subscriptions(spark: Any) -> None:
+    frame = spark.createDataFrame([(1, "symbol = 'A'", 0.0, 9.0)], "id int, filter string, low double, high double")
+    by_text, _ = compile_subscriptions(frame, schema=SCHEMA)
+    boxes, _ = compile_subscriptions(frame, schema=SCHEMA, columns={"price": ("low", "high")})
+    number = {"price": tamis.Number()}
+    for accepted, schema, problem in (
+        (by_text, number, r"attribute 'symbol': unknown \(known are price\), at column 1"),
+        (by_text, {"symbol": tamis.Number()}, "attribute 'symbol': it is a number, and 'A' does not fit"),
+        (boxes, number, r"a box has 2 numbers, the schema 1 \(price\)"),
+        (boxes, {"symbol": tamis.String()}, r"a box has 2 numbers, the schema 0 \(none\)"),
+    ):
+        hint = "give the schema with which they were compiled"
+        message = f"^the schema does not fit the accepted subscriptions: {problem}.*; {hint}$"
+        with pytest.raises(tamis.SchemaError, match=message):
+            reduce_subscriptions(accepted, schema=tamis.Schema(schema))

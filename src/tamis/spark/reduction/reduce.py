@@ -30,7 +30,9 @@ from tamis.model.types import Number, Region
 from tamis.spark.columns import arrow_form, id_type, partitions_of, require, require_count, require_schema
 from tamis.spark.reduction.part_pairs import covered_by_parts
 from tamis.spark.reduction.reducing import NEW, Reduce, cover_tiles, spread_to_tiles, unite
+from tamis.spark.running.failures import explaining_schema, unfit_schema
 from tamis.spark.subscriptions.compile import ACCEPTED, accepted_form
+from tamis.spark.subscriptions.typed import number_names
 from tamis.spark.tiles.tiles import cut_tiles, middles_of
 from tamis.spark.tiles.tiling import TileAxis, Tiling, axes_for
 
@@ -106,7 +108,7 @@ def reduce_subscriptions(
     accepted
         What `compile_subscriptions` accepted or `read_snapshot` reads.
     schema
-        The attributes events carry.
+        The attributes events carry, as the subscriptions were compiled with.
     tile_by, tiles
         One or two numbers, or a region, to cut space by, and in about how many tiles; chosen, where more than
         ``at_once`` subscriptions make it necessary, by what most of them bound. If fewer than half of them bound any of
@@ -120,8 +122,14 @@ def reduce_subscriptions(
     require_schema(schema, "reduce_subscriptions")
     require_count("at_once", at_once, 1)
     require_count("tiles", tiles, 2)
-    tile_by = [tile_by] if isinstance(tile_by, str) else tile_by
-    before = accepted.count()
+    with explaining_schema():
+        return _reduced(accepted, schema, [tile_by] if isinstance(tile_by, str) else tile_by, tiles, merge, at_once)
+
+
+def _reduced(
+    accepted: DataFrame, schema: Schema, tile_by: Sequence[str] | None, tiles: int, merge: bool, at_once: int
+) -> Reduced:
+    before = _count(accepted, schema)
     axes, cached = _axes(accepted, schema, tile_by, before, at_once), list[DataFrame]()
     if axes or before <= at_once:
         tiling = cut_tiles(accepted, axes, schema, tiles) if axes else Tiling([])
@@ -135,6 +143,18 @@ def reduce_subscriptions(
     counts = _counted(before, covered, united, removed, at_once)
     counts.check()
     return Reduced(summary, removed, counts, (covered, united, *cached))
+
+
+def _count(accepted: DataFrame, schema: Schema) -> int:
+    """Count the subscriptions; `SchemaError` if their boxes have other sides than the numbers of the schema."""
+    sides = F.array_size("lo")
+    row = accepted.agg(F.count(F.lit(1)).alias("n"), F.min(sides).alias("least"), F.max(sides).alias("most")).first()
+    n, least, most = row or (0, None, None)
+    names = number_names(schema)
+    if least is not None and (least, most) != (len(names), len(names)):
+        wrong = most if least == len(names) else least
+        raise unfit_schema(f"a box has {wrong} numbers, the schema {len(names)} ({', '.join(names) or 'none'})")
+    return int(n)
 
 
 def _axes(

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from tamis.errors import TamisError
+from tamis.errors import SchemaError, TamisError
 
-__all__ = ["SPARK_ERRORS", "explaining_workers", "last_words"]
+__all__ = ["SPARK_ERRORS", "explaining_schema", "explaining_workers", "last_words", "unfit_schema"]
 
 #: What a call to Spark may raise: its own errors, and those of the bridge to Java where it knows no better.
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -43,3 +43,21 @@ def explaining_workers() -> Iterator[None]:
             "before the session starts, or create the session with tamis.spark.session(); on a cluster, install tamis "
             "on every executor (docs/spark.md, Where Spark runs)."
         ) from None
+
+
+@contextmanager
+def explaining_schema() -> Iterator[None]:
+    """Say why accepted subscriptions do not fit the schema of a call: a worker could not read one of them."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        unreadable = re.search(r"tamis\.errors\.SubscriptionError: (.*)", str(error))
+        if unreadable is None:
+            raise
+        raise unfit_schema(unreadable[1]) from None
+
+
+def unfit_schema(problem: str) -> SchemaError:
+    """Return the error for a schema that is not that of the accepted subscriptions."""
+    hint = "give the schema with which they were compiled"
+    return SchemaError("", f"the schema does not fit the accepted subscriptions: {problem}; {hint}")
