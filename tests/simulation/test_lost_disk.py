@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from tamis import Number, Schema
 from tamis.errors import TamisError
 from tamis.node.content import Content
+from tamis.node.frames import Frame, encode_frame
 from tamis.node.node import Codec, Node
 from tamis.node.stream import Ends, Quota, read_nothing
 from tamis.routing import messages as m
@@ -15,6 +20,7 @@ from tamis.routing.policies import POLICIES
 from tamis.runtime.broker.machine import BrokerMachine, Connection
 from tamis.runtime.client.client_values import encode_event
 from tamis.runtime.client.session import ClientSession, Reader
+from tamis.runtime.packets import join_frames
 from tamis.runtime.simulation.inbox import take_waiting
 
 CONTENT = Content(Schema({"n": Number(0, 100)}))
@@ -124,3 +130,21 @@ def test_an_event_that_a_former_life_refused_arrives_behind_later_ones() -> None
     subscriber.hear()
     assert fates == {1: "confirmed", 2: "confirmed", 3: "confirmed"}
     assert (subscriber.read(), subscriber.session.repeated) == ([2], 2)
+
+
+def test_the_log_says_that_messages_of_an_old_copy_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    """A neighbour whose disk was replaced by a copy is in a life before the one that is known: none of it is taken."""
+    caplog.set_level(logging.WARNING, "tamis")
+    a = start_broker("a", "b")
+    Link(a, start_broker("b", "a", epoch=5)).carry()
+    assert not caplog.messages
+    copy = start_broker("b", "a", epoch=3)
+    Link(a, copy).carry()
+    wire = connect(a, "b")
+    while a.node.ends["b"].n_late < 100:
+        a.receive(wire, join_frames([encode_frame(Frame(3, 1, 0, 0))]))
+    noted = [message for message in caplog.messages if message.startswith("link b: a message of life 3 ")]
+    assert noted == caplog.messages
+    assert [message.partition("since (")[2].partition(" so far")[0] for message in noted] == ["1", "10", "100"]
+    assert "it began life 5" in noted[0]
+    assert "tamis serve restore" in noted[0]

@@ -36,7 +36,7 @@ from tamis.node.outbox import Backlog, ReadOutbox
 from tamis.node.overflow import Overflows, overflow_of
 from tamis.node.stream import Ends, Quota, StreamEnd, read_nothing
 
-__all__ = ["Codec", "Node", "Transaction"]
+__all__ = ["Codec", "Late", "Node", "Transaction"]
 
 AnyCore = TypeVar("AnyCore", bound=Core)
 
@@ -47,6 +47,16 @@ class Codec:
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, Link], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A frame of a former life of the other end of a link: it was ignored, as ``count`` of the link were in all."""
+
+    link: Link
+    life: int
+    current_life: int
+    count: int
 
 
 @dataclass
@@ -66,6 +76,8 @@ class Transaction:
     left: dict[Link, str] = field(default_factory=dict)
     #: Why the other end broke the protocol with its message, which was not applied: raise it after the commit.
     fault: RemoteProtocolError | None = None
+    #: The frame of the other end that was ignored.
+    late: Late | None = None
 
     def join(self, other: Transaction) -> Transaction:
         """Add the result of another call, to be committed in the same step; the first answer counts."""
@@ -215,8 +227,8 @@ class Node(Generic[AnyCore]):
             raise RemoteProtocolError(link, f"expected epoch {only_epoch} of a client, got {frame.epoch}")
         message = self._codec.decode(frame.body, link) if frame.seq else None  # before anything changes: it may raise
         word = self._find_word(frame, link) if only_epoch is None else None
-        if frame.epoch < end.peer_epoch:  # a late frame of a former life
-            return step.transaction
+        if frame.epoch < end.peer_epoch:
+            return Transaction(late=_late(end, frame.epoch))
         if end.former is not None:
             step.go_on_restored(end, frame, is_client=only_epoch is not None)
         elif frame.epoch > end.peer_epoch:
@@ -269,6 +281,11 @@ class Node(Generic[AnyCore]):
 
     def _handle(self, step: _Step, message: Any, link: Link) -> None:
         step.follow(self.core.handle(message, sender=link, now=step.now))
+
+
+def _late(end: StreamEnd, life: int) -> Late:
+    end.n_late += 1
+    return Late(end.link, life, end.peer_epoch, end.n_late)
 
 
 class _Step:

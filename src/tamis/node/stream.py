@@ -100,6 +100,8 @@ class StreamEnd:
         self.before: records.Removed | None = None
         #: Whether the outbox reached its quota and has not emptied to half since, as of the last `take_crossing`.
         self.is_full = False
+        #: Frames of former lives of the other end that came since this process was started; they are ignored.
+        self.n_late = 0
 
     @property
     def sent(self) -> int:

@@ -11,7 +11,7 @@ from tamis.node import records
 from tamis.node.core import LinkUp
 from tamis.node.effects import Effect, Key, Link, Persist, Send
 from tamis.node.frames import Frame, encode_frame
-from tamis.node.node import Codec, Node, Transaction
+from tamis.node.node import Codec, Late, Node, Transaction
 from tamis.node.outbox import Backlog, ReadOutbox
 from tamis.node.stream import Window, Wire, read_nothing
 from tests.effort import effort
@@ -182,14 +182,16 @@ def test_a_restart_without_the_disk_is_a_new_life() -> None:
     assert pair.received("a") == ["a?"]
 
 
-def test_a_frame_of_a_former_life_is_ignored() -> None:
+def test_a_frame_of_a_former_life_is_ignored_and_counted() -> None:
     pair = Pair()
     pair.submit("a", "to b old")
     [frame] = pair.frames("a")
     pair.nodes["a"] = Node(Echo(), ["b"], CODEC, 2)
     pair.commit("a", pair.nodes["a"].start(5.0))
     pair.connect()
-    assert pair.nodes["b"].receive(encode_frame(frame), link="a", now=6.0) == Transaction()
+    for count in (1, 2):
+        late = Transaction(late=Late("a", life=1, current_life=2, count=count))
+        assert pair.nodes["b"].receive(encode_frame(frame), link="a", now=6.0) == late
     assert pair.received("b") == []
 
 

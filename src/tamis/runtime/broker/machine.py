@@ -19,7 +19,7 @@ from typing import Any
 from tamis.errors import RefusedError, RemoteProtocolError
 from tamis.node.effects import Link, Persist
 from tamis.node.frames import encode_frame
-from tamis.node.node import Node, Transaction
+from tamis.node.node import Late, Node, Transaction
 from tamis.node.outbox import ReadOutbox
 from tamis.node.overflow import overflow_of
 from tamis.node.stream import CLIENT_EPOCH, KEPT_BYTES, Mark, StreamEnd, Window, Wire
@@ -181,6 +181,8 @@ class BrokerMachine:
         if transaction.again:
             self.on_work()
         self.node.core.publications.ahead.start()
+        if transaction.late is not None:
+            _note_late(transaction.late)
         if transaction.fault is not None:
             raise transaction.fault
 
@@ -343,6 +345,16 @@ def _forget_stream(machine: BrokerMachine, link: Link) -> None:
     machine._marks.pop(link, None)
     for name in (link, overflow_of(link)):
         machine._memory.forget(name)
+
+
+def _note_late(late: Late) -> None:
+    """Log the first, the tenth, the hundredth ... frame of a former life on a link: there may be one for each event."""
+    if str(late.count).rstrip("0") == "1":
+        _log.warning(
+            "link %s: a message of life %d of the neighbour was ignored, because it began life %d since (%d so far); "
+            "if its data directory is an old copy, use `tamis serve restore` instead, which begins a new life",
+            *(late.link, late.life, late.current_life, late.count),
+        )
 
 
 def _leave(machine: BrokerMachine, link: Link, reason: str) -> None:
