@@ -20,6 +20,7 @@ ALLOWED = {
     ("pipeline_frames.py", "count_repeats"),  # a count
     ("pipeline_frames.py", "fingerprint_of"),  # a count and sums of checksums
     ("reduce.py", "_axes"),  # a count per axis
+    ("reduce.py", "_count"),  # a count and two sizes
     ("reduce.py", "_counted"),  # a count per rule
     ("summary.py", "write_summary"),  # the name of a file per task
     ("report.py", "reasons_in"),  # the ten most frequent reasons
