@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tamis.routing.edge.limits import MAX_SMALL_CHUNKS
 from tests.attacks.stalls import watched_broker
 from tests.attacks.wire import HANGS
@@ -19,8 +21,19 @@ HEAD = (
 MOST_UNITS = 10.0
 
 
-def chunked(*parts: bytes) -> bytes:
-    return HEAD + b"\r\n" + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (*parts, b""))
+#: Ways to write the size of a chunk, all of them valid.
+SIZES = {
+    "plain": b"%x",
+    "padded with zeros": b"%016x",
+    "before spaces": b"%x  ",
+    "before a tab": b"%x\t",
+    "with an extension": b"%x;a=b",
+}
+
+
+def chunked(*parts: bytes, size: bytes = SIZES["plain"]) -> bytes:
+    chunks = (size % len(part) + b"\r\n" + part + b"\r\n" for part in (*parts, b""))
+    return HEAD + b"\r\n" + b"".join(chunks)
 
 
 async def answer(port: int, request: bytes) -> bytes:
@@ -36,23 +49,26 @@ async def answer(port: int, request: bytes) -> bytes:
 
 def test_chunks_of_one_byte_do_not_hold_the_loop(tmp_path: Path) -> None:
     lines = [b'{"n": 1}\n'] * 100
-    attack = chunked(*[b" "] * 15_000, *lines)
 
-    async def story() -> tuple[float, bytes]:
+    async def story() -> tuple[dict[str, float], list[bytes]]:
+        units, answers = {}, []
         async with watched_broker(tmp_path) as watched:
             port = int(watched.url.rpartition(":")[2])
             await answer(port, chunked(*lines))  # imports
-            watched.reset()
-            taken = await answer(port, attack)
-            return watched.units(), taken
+            for name, size in SIZES.items():
+                watched.reset()
+                answers.append(await answer(port, chunked(*[b" "] * 15_000, *lines, size=size)))
+                units[name] = watched.units()
+        return units, answers
 
-    units, taken = asyncio.run(story())
-    assert b'"accepted":100' in taken
-    assert units < MOST_UNITS
+    units, answers = asyncio.run(story())
+    assert all(b'"accepted":100' in taken for taken in answers)
+    assert max(units.values()) < MOST_UNITS, units
 
 
-def test_chunks_without_number_are_refused(broker: BrokerProcess) -> None:
-    endless = chunked(*[b" "] * (MAX_SMALL_CHUNKS + 10_000))
+@pytest.mark.parametrize("form", SIZES)
+def test_chunks_without_number_are_refused(broker: BrokerProcess, form: str) -> None:
+    endless = chunked(*[b" "] * (MAX_SMALL_CHUNKS + 10_000), size=SIZES[form])
     try:
         refusal = asyncio.run(answer(broker.port, endless))
     except (ConnectionError, asyncio.IncompleteReadError):  # it was closed while bytes were under way

@@ -35,6 +35,9 @@ SECURITY_HEADERS = {
 #: Statuses of requests that lack a right or exceed a limit: these are noted in the audit.
 AUDITED_STATUS = frozenset({401, 403, 413, 421})
 
+#: Characters of a method that an answer repeats.
+MAX_METHOD = 40
+
 _STATUS: tuple[tuple[type[TamisError], int], ...] = (
     (UnknownSubscriptionError, 404),
     (DuplicateSubscriptionError, 409),
@@ -82,7 +85,8 @@ def _problem(request: Request, error: HTTPException, headers: dict[str, str]) ->
     if error.status_code == 404:
         return f"no such endpoint: {path}; /openapi.json lists all endpoints"
     if error.status_code == 405:
-        return f"{path} does not accept {request.method}; allowed: {headers.get('Allow', 'another method')}"
+        method = request.method[:MAX_METHOD]
+        return f"{path} does not accept {method}; allowed: {headers.get('Allow', 'another method')}"
     return error.detail
 
 

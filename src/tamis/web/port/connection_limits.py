@@ -45,8 +45,12 @@ MOST_FRAGMENTS = 1_024
 #: of one byte.
 CHUNKED_PIECE, FEW_CHUNKS = 2_048, 200
 
-#: The head of a chunk of less than 256 bytes, behind the end of the one before.
-_SMALL_CHUNK = re.compile(rb"\r\n0{0,4}[0-9a-fA-F]{1,2}(?=[;\r])")
+#: Bytes of anything else of a request that are parsed at once: h11 looks at the length of a head between two pieces,
+#: and would take one of any length that arrives as a whole.
+REQUEST_PIECE = 16_384
+
+#: The head of a chunk of less than 256 bytes, behind the end of the one before. h11 reads 20 digits, and spaces behind.
+_SMALL_CHUNK = re.compile(rb"\r\n0{0,18}[0-9a-fA-F]{1,2}(?=[ \t;\r])")
 
 #: Codes with which a WebSocket is closed (RFC 6455, section 7.4.1).
 NO_TEXT, POLICY_VIOLATION = 1007, 1008
@@ -58,6 +62,12 @@ _BUSY_BODY = b'{"error":"too many connections; connect again later","status":503
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nConnection: close\r\n"
     b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(_BUSY_BODY), _BUSY_BODY)
+)
+
+_UNREADABLE_BODY = b'{"error":"the handshake of a WebSocket has a body, or too many or too long headers","status":400}'
+_UNREADABLE = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_UNREADABLE_BODY), _UNREADABLE_BODY)
 )
 
 
@@ -138,6 +148,21 @@ class _Deadlines:
             self._timer = None
 
 
+def _with_short_heads(protocol: type[asyncio.Protocol]) -> Any:
+    """Return a protocol of HTTP for which a head that arrives at once is as long as one that arrives in parts."""
+
+    class Sliced(protocol):  # type: ignore[misc, valid-type]
+        def data_received(self, data: bytes) -> None:
+            for start in range(0, len(data), REQUEST_PIECE):
+                piece = data[start : start + REQUEST_PIECE]
+                if (current := self.transport.get_protocol()) is not self:  # a WebSocket took the connection over
+                    current.data_received(piece)
+                elif not self.transport.is_closing():
+                    super().data_received(piece)
+
+    return Sliced
+
+
 def _with_few_chunks(protocol: type[asyncio.Protocol]) -> Any:
     """Return a protocol of HTTP that parses thousands of small chunks of a body in pieces, with pauses for others.
 
@@ -192,7 +217,7 @@ def _refuse_chunks(connection: Any) -> None:
 def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol of HTTP with a place at the gate and deadlines for each request."""
 
-    class Limited(_with_few_chunks(protocol)):  # type: ignore[misc]
+    class Limited(_with_few_chunks(_with_short_heads(protocol))):  # type: ignore[misc]
         app_state: dict[str, Any]
         _deadlines: _Deadlines | None = None
 
@@ -221,6 +246,19 @@ def with_limits(protocol: type[asyncio.Protocol], gate: Gate) -> type[asyncio.Pr
                 super().connection_lost(exc)
 
     return Limited
+
+
+def _with_answered_handshakes(protocol: type[asyncio.Protocol]) -> Any:
+    """Return a protocol of WebSocket that refuses a handshake which it cannot read; uvicorn would not answer it."""
+
+    class Answering(protocol):  # type: ignore[misc, valid-type]
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self.transport.write(_UNREADABLE)
+                self.transport.close()
+
+    return Answering
 
 
 def _with_few_frames(protocol: type[asyncio.Protocol]) -> Any:
@@ -267,7 +305,7 @@ def with_small_packets(protocol: type[asyncio.Protocol], gate: Gate) -> type[asy
     ones once its token was checked.
     """
 
-    class Measured(_with_few_frames(protocol)):  # type: ignore[misc]
+    class Measured(_with_few_frames(_with_answered_handshakes(protocol))):  # type: ignore[misc]
         app_state: dict[str, Any]
 
         def connection_made(self, transport: Any) -> None:
