@@ -7,7 +7,7 @@ import errno
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -18,6 +18,8 @@ from tamis.runtime.stores.messages import PAGE_BYTES
 from tamis.runtime.stores.retention import Retention
 from tamis.runtime.stores.sqlite_store import SqliteStore
 from tests.effort import effort
+from tests.server.processes import BrokerProcess, ask, running, wait_until
+from tests.server.test_links import two_brokers
 
 BODY = bytes(range(256)) * 256
 
@@ -98,6 +100,38 @@ def test_acknowledgements_go_through_on_a_disk_that_others_filled(small_disk: Pa
     again = SqliteStore(small_disk / "data")
     assert again.load() == {}
     again.close()
+
+
+def test_withdrawals_and_acknowledgements_go_through_beside_a_link_on_a_full_disk(small_disk: Path) -> None:
+    """A withdrawal is announced to neighbours, so it writes messages; what comes behind it must not wait for them."""
+    north, south = two_brokers(small_disk)
+    for broker in (north, south):
+        broker.config = f"min_free = 1048576\n{broker.config}"
+    events, subscriptions = f"{south.url}/v1/events", f"{south.url}/v1/subscriptions"
+    with running(north, south):
+        for id in "ab":
+            assert ask(subscriptions, "POST", {"id": id, "filter": f"mag > {ord(id)}"}).status == 201
+        assert ask(events, "POST", [{"mag": 1_000}] * 5).status == 200
+        wait_until(lambda: linked(south)["in_step"] and not linked(south)["waiting"], "the link")
+        north.kill()
+        with (small_disk / "other").open("wb", buffering=0) as other, pytest.raises(OSError, match="No space"):
+            fill(other)
+        wait_until(lambda: ask(events, "POST", {"mag": 1}).status == 507, "the refusal of an event")
+        assert ask(f"{subscriptions}/a", "DELETE").status == 204
+        assert linked(south)["waiting"] > 0
+        last = ask(f"{subscriptions}/b/log").json["messages"][-1]["cursor"]
+        assert ask(f"{subscriptions}/b/acknowledge", "POST", {"cursor": last}).status in (200, 204)
+        assert ask(f"{subscriptions}/b").json["waiting"] == 0
+        south.kill()
+        south.start().wait_until_ready()
+        assert ask(f"{subscriptions}/a").status == 404
+        assert ask(f"{subscriptions}/b").json["waiting"] == 0
+
+
+def linked(broker: BrokerProcess) -> dict[str, Any]:
+    [link] = ask(f"{broker.url}/v1/links").json["links"]
+    shown: dict[str, Any] = link
+    return shown
 
 
 def test_a_file_that_never_shrank_is_rewritten_once(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ class Disk:
         self.gate = threading.Event()
         self.gate.set()
         self.full_for = 0
+        #: Records for which there is no room.
+        self.too_large: set[str] = set()
         self.is_broken = False
 
     def commit(self, changes: list[Persist], *, now: float) -> None:
@@ -30,6 +32,8 @@ class Disk:
             raise StoreError("disk", "broken")
         if self.full_for:
             self.full_for -= 1
+            raise DiskFullError("disk")
+        if self.too_large & {change.key[0] for change in changes}:
             raise DiskFullError("disk")
         self.commits.append([change.key[0] for change in changes])
 
@@ -116,6 +120,27 @@ def test_a_full_disk_is_tried_again_and_nothing_is_confirmed_meanwhile(monkeypat
         assert not committer.is_full
 
     assert run(scenario).commits == [["a"]]
+
+
+def test_what_needs_no_room_does_not_wait_behind_what_does(monkeypatch: Any) -> None:
+    """A group that the disk has no room for is committed one by one, in order."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+
+    async def scenario(committer: Committer, disk: Disk, _: list[Any]) -> None:
+        confirmed: list[str] = []
+        disk.gate.clear()
+        for name in ("first", "acknowledgement", "large", "last"):
+            committer.put(change(name), lambda name=name: confirmed.append(name))
+            await asyncio.sleep(0.02 if name == "first" else 0)
+        disk.too_large.add("large")
+        disk.gate.set()
+        await until(lambda: len(confirmed) == 2)
+        await asyncio.sleep(0.05)
+        assert (confirmed, committer.is_full) == (["first", "acknowledgement"], True)
+        disk.too_large.clear()
+        await until(lambda: len(confirmed) == 4)
+
+    assert run(scenario).commits == [["first"], ["acknowledgement"], ["large"], ["last"]]
 
 
 def test_is_full_as_long_as_the_disk_is(monkeypatch: Any) -> None:

@@ -128,28 +128,43 @@ class Committer:
                 break
             item = self._queue.get()
         if group:
-            self._commit([change for work in group for change in work.changes])
-            self._call(lambda: self._releases.add(group))
+            self._commit(group)
         if item is None:
             return False
         if not isinstance(item, _Work):
             item()
         return True
 
-    def _commit(self, changes: list[Persist]) -> None:
-        start = time.perf_counter()
-        while changes:
+    def _commit(self, group: list[_Work]) -> None:
+        """Commit a group; on a full disk one by one, so that what needs no room does not wait behind what does."""
+        try:
+            self._write(group)
+        except DiskFullError:
+            for work in group:
+                self._insist(work)
+
+    def _insist(self, work: _Work) -> None:
+        """Commit something, however long the disk is full; `DiskFullError` when it still is when the broker stops."""
+        while True:
             try:
-                self._store.commit(changes, now=time.time())
-                break
+                return self._write([work])
             except DiskFullError:
-                self.is_full = True
                 if self._stopped.wait(RETRY_SECONDS):
                     raise
+
+    def _write(self, group: list[_Work]) -> None:
+        start, changes = time.perf_counter(), [change for work in group for change in work.changes]
+        try:
+            if changes:
+                self._store.commit(changes, now=time.time())
+        except DiskFullError:
+            self.is_full = True
+            raise
         self.is_full = False
         self.commits += bool(changes)
         self.changes += len(changes)
         self.seconds += time.perf_counter() - start
+        self._call(lambda: self._releases.add(group))
 
     def _call(self, action: Callable[[], object]) -> None:
         if not self._loop.is_closed():

@@ -122,9 +122,13 @@ class CommitBatch:
 
     @property
     def is_small(self) -> bool:
-        """Whether it makes room or needs next to none: acknowledgements, cursors, withdrawals."""
+        """Whether it makes room or needs next to none: acknowledgements, cursors, withdrawals.
+
+        A withdrawal is announced to neighbours, so that it has messages, too; new events are refused before they come.
+        """
         values = sum(len(value) for value in self.state.values() if value is not None)
-        return not self.messages and values + sum(len(body) for _, _, body in self.deeds) <= _SMALL_BYTES
+        messages = sum(map(len, self.messages.values()))
+        return values + messages + sum(len(body) for _, _, body in self.deeds) < _SMALL_BYTES
 
     def settle(self) -> None:
         """Take over into memory what is on the disk now."""

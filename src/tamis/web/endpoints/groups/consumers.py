@@ -132,6 +132,7 @@ async def _take(server: Server, link: Link, body: TakeRequest, most: int) -> Tak
         )
         if not taken.worn:
             return taken
+        server.driver.demand_room()  # dead letters are copies
         letters = tuple(bodies_of(server.broker.stream(link), taken.worn))
         await server.driver.ask(Bury(link, dead_letters_link(link), letters, most))
         if taken.numbers:
