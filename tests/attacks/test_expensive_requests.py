@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tamis import Number, Schema, String
 from tamis.errors import LimitError, RefusedError
 from tamis.model.language.cql2_json import to_json
 from tamis.model.language.parse import parse
@@ -25,9 +26,10 @@ from tamis.node.effects import Again, Answer, Persist
 from tamis.node.frames import Frame, encode_frame
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
+from tamis.routing.edge.checks import draft_many
 from tamis.routing.edge.core import EdgeCore, source_of
 from tamis.routing.edge.registry import Registry
-from tamis.routing.edge.requests import Post, Posts, Rejection, StaleDraftError, SubscribeFor, UnsubscribeFor
+from tamis.routing.edge.requests import Draft, Post, Posts, Rejection, StaleDraftError, SubscribeFor, UnsubscribeFor
 from tamis.routing.edge.rights import Rights
 from tamis.runtime.packets import join_frames
 from tamis.web.endpoints import statistics
@@ -187,6 +189,31 @@ def test_principals_enter_the_routing_table_in_turn() -> None:
     assert registry.admit("bob", bob) == (bob[:1], bob[1:])
     assert registry.admit("eve", eve[:1]) == ([], eve[:1])  # behind her own
     assert [registry.next_slice() for _ in range(7)] == [[eve[1]], [bob[1]], [eve[2]], [eve[3]], [eve[4]], [eve[0]], []]
+
+
+@pytest.mark.parametrize(
+    ("filters", "entering"),
+    [
+        pytest.param([f"s LIKE '%a{n}_b%'" for n in range(70)], [32, 32, 6], id="patterns"),
+        pytest.param([f"s IN ('a{n}', 'b') OR n = 1" for n in range(3)], [1, 1, 1], id="alternatives"),
+        pytest.param([f"n > {n}" for n in range(300)], [242, 58], id="columns"),  # the first two show the shape
+    ],
+)
+def test_a_batch_enters_by_what_proofs_about_it_cost(filters: list[str], entering: list[int]) -> None:
+    """The weights of what enters in one step are no more than a step takes, however short the filters are."""
+    content = Content(Schema({"s": String(), "n": Number()}))
+    edge, by = EdgeCore(BrokerCore("here", {}, content), content, {}), Rights("eve")
+    requests = [m.Subscribe(n, msgspec.json.encode(to_json(parse(text)))) for n, text in enumerate(filters)]
+    draft = Draft(content.schema, content.schema)
+    draft_many(edge.checks, draft, "default", [(request, None) for request in requests], by)
+    links = tuple((f"s:default:{n}", request) for n, request in enumerate(requests))
+    edge.handle(SubscribeFor(links, by, drafts={"default": draft}), sender="", now=0.0)
+    n_entered = [entered := sum(bool(edge.broker.table.interests(link)) for link, _ in links)]
+    while edge.registry.has_waiting:
+        edge.handle(m.Tick(), sender="", now=0.0)
+        former, entered = entered, sum(bool(edge.broker.table.interests(link)) for link, _ in links)
+        n_entered.append(entered - former)
+    assert n_entered == entering
 
 
 def test_a_batch_is_on_disk_before_it_enters_and_one_that_ends_early_does_not_come_back() -> None:

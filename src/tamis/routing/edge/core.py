@@ -26,12 +26,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tamis.errors import RefusedError
 from tamis.model.derived.formulas import attributes_of
 from tamis.node import records
-from tamis.node.content import Content
+from tamis.node.content import Content, alternatives_of
 from tamis.node.core import LinkFree, LinkFull, LinkUp
 from tamis.node.effects import Again, Answer, Attach, Deliver, Effect, Key, Link, Queue, Send, Tell
 from tamis.node.stream import StreamEnd
@@ -39,6 +40,7 @@ from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key, tell_only
 from tamis.routing.core.publications import Publications
+from tamis.routing.early_entries import weight_of
 from tamis.routing.edge import requests as r
 from tamis.routing.edge.admission import MAX_BACKLOG, Traffic, check_pieces, read_raw, refusal_reason
 from tamis.routing.edge.audit import Deed, TokensSeen, Trail, deed
@@ -99,7 +101,7 @@ class EdgeCore:
     ) -> None:
         self.broker = broker
         self.checks = Checks(content, policies, broker.events.find_refusal)
-        self.registry = Registry()
+        self.registry = Registry(partial(_weigh, content))
         self.publications = Publications(broker.events, weight=self.registry.bytes_of)
         self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
@@ -487,3 +489,9 @@ def _verdict(checks: Checks, event: m.Published, rights: Rights) -> tuple[bytes,
             return payload, checks.find_refusal(event.namespace, payload)
     except Exception as error:  # checking is about this one event, whatever is wrong with it
         return error
+
+
+def _weigh(content: Content, message: m.Subscribe) -> int:
+    """Return which part of a step a subscription takes when it enters the routing table."""
+    space = content.spaces.get(message.namespace, content)
+    return weight_of(message.filter, alternatives_of(space, message.filter))

@@ -1,29 +1,28 @@
 """The subscriptions of a broker's own clients, and those that wait to enter the routing table.
 
-Adding a filter with 256 alternatives to the routing table takes up to 50 ms. A batch therefore enters in slices, one
-per step of the broker, and principals take turns: what `admit` does not take waits here, already on disk, until
-`next_slice` returns it.
+Adding a filter with 256 alternatives to the routing table takes up to 50 ms, and so do proofs about a few patterns. A
+batch therefore enters in slices, one per step of the broker, by weight as the entries of a neighbour do, and principals
+take turns: what `admit` does not take waits here, already on disk, until `next_slice` returns it.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 
 from tamis.errors import DuplicateSubscriptionError, LimitError, UnknownSubscriptionError
 from tamis.node.effects import Link, LinkKey
 from tamis.routing import messages as m
 from tamis.routing.consumers.fields import FieldLists
 from tamis.routing.core.broker import client_key
+from tamis.routing.early_entries import weight_of
 from tamis.routing.edge.limits import (
     MAX_BYTES_OF_NAMESPACE,
     MAX_BYTES_OF_SUBSCRIPTIONS,
     MAX_NAMESPACES,
     MAX_NAMESPACES_OF_PRINCIPAL,
     MAX_SUBSCRIPTIONS_OF_NAMESPACE,
-    SHORT_FILTER,
-    SLICE_BYTES,
     SLICE_SUBSCRIPTIONS,
 )
 from tamis.routing.edge.link_names import ClientNames, queue_of
@@ -38,10 +37,15 @@ __all__ = ["Arrival", "Registry"]
 Arrival = tuple[Link, m.Subscribe]
 
 
+#: Returns which part of a step a subscription takes, as `weight_of` does.
+Weigh = Callable[[m.Subscribe], int]
+
+
 class Registry:
     """Every subscription of a client, by place."""
 
-    def __init__(self) -> None:
+    def __init__(self, weigh: Weigh = lambda message: weight_of(message.filter, None)) -> None:
+        self._weigh = weigh
         self.subscriptions: dict[LinkKey, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.
         self._owned = _Owned()
@@ -197,7 +201,7 @@ class Registry:
         for place in (_place(*arrival) for arrival in arrivals) if self._waiting_of else ():  # the later one counts
             if self._waiting_of.get(place, principal) != principal:
                 self._stop_waiting(place)
-        n = 0 if principal in self._waiting else _slice_end(arrivals)
+        n = 0 if principal in self._waiting else _slice_end(arrivals, self._weigh)
         if later := arrivals[n:]:
             places = {_place(*arrival): arrival for arrival in later}
             self._waiting.setdefault(principal, {}).update(places)
@@ -212,7 +216,7 @@ class Registry:
         waiting = self._waiting.pop(principal)
         places = list(itertools.islice(waiting, SLICE_SUBSCRIPTIONS))
         arrivals = [waiting[place] for place in places]
-        arrivals = arrivals[: _slice_end(arrivals)]
+        arrivals = arrivals[: _slice_end(arrivals, self._weigh)]
         for place in places[: len(arrivals)]:
             del waiting[place], self._waiting_of[place]
         if waiting:
@@ -323,11 +327,11 @@ def _place(link: Link, message: m.Subscribe) -> LinkKey:
     return link, client_key(link, message.namespace, message.id)
 
 
-def _slice_end(arrivals: Sequence[Arrival]) -> int:
+def _slice_end(arrivals: Sequence[Arrival], weigh: Weigh) -> int:
     """Return how many of these subscriptions enter in one step: at least one."""
-    size = 0
+    used = 0
     for n, (_, message) in enumerate(arrivals[:SLICE_SUBSCRIPTIONS]):
-        size += max(0, len(message.filter) - SHORT_FILTER)
-        if n and size > SLICE_BYTES:
+        used += weigh(message)
+        if n and used > SLICE_SUBSCRIPTIONS:
             return n
     return min(len(arrivals), SLICE_SUBSCRIPTIONS)
