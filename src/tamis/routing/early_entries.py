@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tamis.routing import messages as m
-from tamis.routing.edge.limits import SHORT_FILTER, SLICE_SUBSCRIPTIONS
+from tamis.routing.edge.limits import SHORT_FILTER, SLICE_BYTES, SLICE_SUBSCRIPTIONS
 
 __all__ = ["EarlyEntries", "slices_of", "weight_of"]
 
@@ -35,15 +35,20 @@ class EarlyEntries:
     message: m.Update | m.TablePart
 
 
-def weight_of(document: bytes, alternatives: int | None) -> int:
+def weight_of(document: bytes, alternatives: int | None, *, is_announced: bool) -> int:
     """Return which part of a step a filter takes, in simple filters; ``alternatives`` is None if it is one.
 
-    A filter that is long, or has alternatives, is a step of its own: up to 75 ms are spent on proofs of what it covers
-    on each other link (`tamis.routing.policies.covering`).
+    A filter that is announced to neighbours, and that is long or has alternatives, is a step of its own: up to 75 ms
+    are spent on proofs of what it covers on each link (`tamis.routing.policies.covering`). Any other filter takes the
+    time that its boxes take, which grows with its length.
 
-    >>> weight_of(b"true", None), weight_of(b"true", 1), weight_of(b"true", 2)
-    (1, 8, 256)
+    >>> [weight_of(b"true", alternatives, is_announced=True) for alternatives in (None, 1, 2)]
+    [1, 8, 256]
+    >>> weight_of(b"true", 2, is_announced=False), weight_of(b" " * 80_000, 256, is_announced=False)
+    (1, 256)
     """
+    if not is_announced:
+        return min(SLICE_SUBSCRIPTIONS, 1 + max(0, len(document) - SHORT_FILTER) * SLICE_SUBSCRIPTIONS // SLICE_BYTES)
     if len(document) > SHORT_FILTER or (alternatives is not None and alternatives > 1):
         return SLICE_SUBSCRIPTIONS
     return 1 if alternatives is None else RARE

@@ -39,6 +39,7 @@ from tamis.node.stream import StreamEnd
 from tamis.routing import messages as m
 from tamis.routing.consumers.requests import Shared
 from tamis.routing.core.broker import BrokerCore, client_key, tell_only
+from tamis.routing.core.flow import Flow
 from tamis.routing.core.publications import Publications
 from tamis.routing.early_entries import weight_of
 from tamis.routing.edge import requests as r
@@ -101,7 +102,7 @@ class EdgeCore:
     ) -> None:
         self.broker = broker
         self.checks = Checks(content, policies, broker.events.find_refusal)
-        self.registry = Registry(partial(_weigh, content))
+        self.registry = Registry(partial(_weigh, content, broker.flow))
         self.publications = Publications(broker.events, weight=self.registry.bytes_of)
         self.backlogs = Backlogs(ends, max_backlog, max_backlog_bytes)
         #: What each connected client may do.
@@ -491,7 +492,7 @@ def _verdict(checks: Checks, event: m.Published, rights: Rights) -> tuple[bytes,
         return error
 
 
-def _weigh(content: Content, message: m.Subscribe) -> int:
+def _weigh(content: Content, flow: Flow, message: m.Subscribe) -> int:
     """Return which part of a step a subscription takes when it enters the routing table."""
     space = content.spaces.get(message.namespace, content)
-    return weight_of(message.filter, alternatives_of(space, message.filter))
+    return weight_of(message.filter, alternatives_of(space, message.filter), is_announced=bool(flow.neighbours))

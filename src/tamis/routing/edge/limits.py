@@ -58,6 +58,7 @@ __all__ = [
     "MAX_WORK",
     "MAX_WORK_OF_PRINCIPAL",
     "SHORT_FILTER",
+    "SLICE_BYTES",
     "SLICE_SUBSCRIPTIONS",
     "Door",
 ]
@@ -86,9 +87,11 @@ MAX_BODY: Final = 16 * 1024 * 1024
 MAX_EVENTS: Final = 10_000
 MAX_SUBSCRIPTIONS_AT_ONCE: Final = 1_000
 
-#: Subscriptions that enter the routing table in one step of a broker: 256 simple ones take 8 ms. A filter with more
-#: bytes than `SHORT_FILTER` is a step of its own: one with 256 alternatives has about 80 KiB and takes 15 to 30 ms.
+#: Subscriptions that enter the routing table in one step of a broker, and bytes of their compiled filters beyond those
+#: of a short one: a filter with 256 alternatives has about 80 KiB and takes 15 to 30 ms, 256 short ones take 8 ms. What
+#: is announced to neighbours takes longer (`tamis.routing.early_entries.weight_of`).
 SLICE_SUBSCRIPTIONS: Final = 256
+SLICE_BYTES: Final = 48 * 1024
 SHORT_FILTER: Final = 512
 
 #: Characters of a filter, and of JSON, from which on it is read beside the event loop: shorter ones take below 20 ms.

@@ -44,7 +44,7 @@ Weigh = Callable[[m.Subscribe], int]
 class Registry:
     """Every subscription of a client, by place."""
 
-    def __init__(self, weigh: Weigh = lambda message: weight_of(message.filter, None)) -> None:
+    def __init__(self, weigh: Weigh = lambda message: weight_of(message.filter, None, is_announced=False)) -> None:
         self._weigh = weigh
         self.subscriptions: dict[LinkKey, m.Subscribe] = {}
         #: How many subscriptions each principal has, and each link in each namespace.

@@ -63,13 +63,17 @@ def early_steps(machine: BrokerMachine, connection: Connection, data: bytes) -> 
     if message is None:
         return
     frame = decode_frame(data, link)
-    held, content = machine.node.core.broker.table.interests(link), machine.node.core.checks.content
+    core = machine.node.core
+    broker, content = core.broker, core.checks.content
+    held, is_announced = broker.table.interests(link), any(other != link for other in broker.flow.neighbours)
+
+    def weight_in(namespace: str, document: bytes) -> int:
+        space = content.spaces.get(namespace, content)
+        return weight_of(document, alternatives_of(space, document), is_announced=is_announced)
 
     def weight(entry: m.Entry) -> int:
-        former, own_weight = held.get(entry.key), weight_of(entry.filter, alternatives_of(content, entry.filter))
-        if former is None:
-            return own_weight
-        return own_weight + weight_of(former.document, alternatives_of(content, former.document))
+        former, own_weight = held.get(entry.key), weight_in(entry.namespace, entry.filter)
+        return own_weight if former is None else own_weight + weight_in(former.namespace, former.document)
 
     slices = list(slices_of(message, weight))
     if slices:
