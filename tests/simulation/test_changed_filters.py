@@ -17,10 +17,11 @@ import msgspec
 import pytest
 
 from tamis.errors import InvariantError
-from tamis.node.effects import Effect, Persist
+from tamis.node.effects import Effect
 from tamis.routing import messages as m
 from tamis.routing.core.broker import BrokerCore
 from tamis.routing.core.confirmations import Confirmations
+from tamis.routing.core.interest import Interest
 from tamis.routing.table_parts import ReceivedTables
 from tamis.runtime.client.session import Reader
 from tamis.runtime.simulation.hosts import BrokerHost, ClientHost
@@ -181,10 +182,10 @@ def kept() -> Iterator[list[str]]:
     keys: list[str] = []
     real = ReceivedTables._keep_former
 
-    def keep_former(self: ReceivedTables, *arguments: Any) -> list[Effect]:
-        effects = real(self, *arguments)
-        keys.extend(effect.key[2] for effect in effects if isinstance(effect, Persist))
-        return effects
+    def keep_former(self: ReceivedTables, *arguments: Any) -> dict[str, Interest]:
+        former = real(self, *arguments)
+        keys.extend(former)
+        return former
 
     with mock.patch.object(ReceivedTables, "_keep_former", keep_former):
         yield keys
@@ -213,10 +214,12 @@ def drop_the_former_table(self: ReceivedTables, message: m.TablePart, sender: st
     return [*effects, *(self._drop(sender, key) for key in former if self._of(sender).stale.pop(key, 0) is None)]
 
 
-def forget_the_former_filter(self: ReceivedTables, interests: list[Any], suffix: str, sender: str) -> list[Effect]:
+def forget_the_former_filter(
+    self: ReceivedTables, interests: list[Any], suffix: str, sender: str
+) -> dict[str, Interest]:
     for _, key, _ in interests:
         self._of(sender).stale.pop(key, None)
-    return []
+    return {}
 
 
 #: The method that a test replaces.
