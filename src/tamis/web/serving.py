@@ -35,7 +35,7 @@ from tamis.runtime.stores.protocol import StandbyStoppedError, Store
 from tamis.runtime.stores.retention import TRIM_ROWS
 from tamis.web.app import make_app
 from tamis.web.port.certificate import follow_certificate
-from tamis.web.port.connection_limits import Gate, raise_file_limit, with_limits, with_small_packets
+from tamis.web.port.connection_limits import MAX_HEAD, Gate, raise_file_limit, with_limits, with_small_packets
 from tamis.web.port.handshakes import with_handshakes
 from tamis.web.port.write_deadline import with_write_deadline
 from tamis.web.server import Server
@@ -235,6 +235,7 @@ def _settings(
         proxy_headers=False,  # X-Forwarded-For would choose the address that the audit notes
         http=with_write_deadline(with_limits(H11Protocol, gate)),
         ws=with_write_deadline(with_small_packets(WebSocketsSansIOProtocol, gate)),
+        h11_max_incomplete_event_size=MAX_HEAD,
         ws_max_size=MAX_PACKET,
         ws_ping_interval=HEARTBEAT_SECONDS,
         ws_ping_timeout=HEARTBEAT_SECONDS,

@@ -20,7 +20,7 @@ import h11
 
 from tamis.routing.edge.limits import BODY_SECONDS, HEAD_SECONDS, MAX_SMALL_CHUNKS
 
-__all__ = ["ALLOW_PACKETS", "ON_RESERVE", "Gate", "raise_file_limit", "with_limits", "with_small_packets"]
+__all__ = ["ALLOW_PACKETS", "MAX_HEAD", "ON_RESERVE", "Gate", "raise_file_limit", "with_limits", "with_small_packets"]
 
 #: Connections beyond the limit, of all addresses and of one, for links and admins.
 RESERVE, RESERVE_OF_ADDRESS = 64, 8
@@ -44,6 +44,9 @@ MOST_FRAGMENTS = 1_024
 #: Bytes of a chunked body that are parsed at once where more than `FEW_CHUNKS` of its chunks are small: 6 ms of chunks
 #: of one byte.
 CHUNKED_PIECE, FEW_CHUNKS = 2_048, 200
+
+#: Bytes of the head of a request, or of the trailers of a body, before its end is there.
+MAX_HEAD = 65_536
 
 #: Bytes of anything else of a request that are parsed at once: h11 looks at the length of a head between two pieces,
 #: and would take one of any length that arrives as a whole.
