@@ -91,8 +91,8 @@ def test_the_broker_stops_at_the_first_reader_of_a_damaged_page(tmp_path: Path, 
 def test_the_broker_stops_when_a_link_reads(tmp_path: Path) -> None:
     schema = '{"attributes": {"n": {"type": "number"}, "text": {"type": "string"}}}'
     with running(*a_line(tmp_path, "ab", schema)) as (a, b):
-        answer = ask(f"{a.url}/v1/subscriptions?wait=active", "POST", {"filter": "n >= 0", "id": "s"})
-        assert answer.status == 201
+        assert ask(f"{a.url}/v1/subscriptions", "POST", {"filter": "n >= 0", "id": "s"}).status == 201
+        wait_until(lambda: ask(f"{a.url}/v1/subscriptions/s").json["state"] == "active", "the subscription")
         a.stop()
         for event in EVENTS:
             assert ask(f"{b.url}/v1/events", "POST", event).status in (200, 201, 202)

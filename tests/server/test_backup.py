@@ -36,8 +36,10 @@ def shell(*arguments: object) -> Any:
 
 
 def subscribe(broker: BrokerProcess, id: str) -> None:
-    answer = ask(f"{broker.url}/v1/subscriptions?wait=active", "POST", {"filter": "n >= 0", "id": id})
+    """Make a subscription, and wait until the neighbours have confirmed it."""
+    answer = ask(f"{broker.url}/v1/subscriptions", "POST", {"filter": "n >= 0", "id": id})
     assert answer.status == 201, answer.body
+    wait_until(lambda: is_active(broker, id), f"{id} to be active")
 
 
 def publish(broker: BrokerProcess, *numbers: int) -> None:
